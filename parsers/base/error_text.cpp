@@ -1,0 +1,56 @@
+#include "parsers/base/error_text.hpp"
+
+namespace triage::parsers {
+namespace {
+
+std::string printable(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return out;
+}
+
+void add_place(std::string& out, const Place& place) {
+  out += "  --> " + printable(place.file);
+  if (place.line) {
+    out += ":" + std::to_string(*place.line);
+    if (place.column) out += ":" + std::to_string(*place.column);
+  } else if (place.offset) {
+    out += " at byte " + std::to_string(*place.offset);
+  }
+  out += "\n";
+  if (!place.source_line.empty()) out += "   | " + printable(place.source_line) + "\n";
+}
+
+}  // namespace
+
+std::string_view error_code_name(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::io: return "io";
+    case ErrorCode::syntax: return "syntax";
+    case ErrorCode::limit: return "limit";
+    case ErrorCode::unsupported: return "unsupported";
+    case ErrorCode::not_found: return "not_found";
+    case ErrorCode::conflict: return "conflict";
+    case ErrorCode::unavailable: return "unavailable";
+    case ErrorCode::internal: return "internal";
+  }
+  return "internal";
+}
+
+std::string error_text(const Error& error) {
+  std::string out = "error: " + printable(error.message()) + "\n";
+  if (!error.reason().empty()) out += "  reason: " + printable(error.reason()) + "\n";
+  if (error.place()) add_place(out, *error.place());
+  for (const std::string& doing : error.contexts()) out += "  while: " + printable(doing) + "\n";
+  if (!error.help_text().empty()) out += "  help: " + printable(error.help_text()) + "\n";
+  return out;
+}
+
+std::string error_text(const std::vector<Error>& errors) {
+  std::string out;
+  for (const Error& error : errors) out += error_text(error);
+  return out;
+}
+
+}  // namespace triage::parsers

@@ -1,0 +1,25 @@
+// Every limit on outside data, with its reason. Compared before a size is used; hitting one is an event, never silence.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace triage::parsers::limits {
+
+inline constexpr std::size_t kLineBytes = 64 * 1024;         // longer lines are cut: an OOM message with 64 processes has 8 KiB
+inline constexpr std::size_t kEvidenceBytes = 8 * 1024;      // of one line kept with a finding
+inline constexpr std::size_t kTracebackFrames = 256;         // Python's own recursion reports have more: first and last are kept
+inline constexpr std::size_t kOpenTracebacks = 4096;         // streams (ranks) of one file assembled at the same time
+inline constexpr std::size_t kFindingsPerSource = 20'000;    // then only counted
+inline constexpr std::size_t kFindingsPerRuleAndRank = 64;   // then folded into the last one, with a count
+inline constexpr std::size_t kConfigLines = 20'000;          // of one configuration block
+inline constexpr std::size_t kConfigBytes = 4 * 1024 * 1024; // of one configuration block or file
+inline constexpr std::size_t kSettings = 20'000;             // raw settings kept of one run
+inline constexpr std::size_t kRuleFileBytes = 4 * 1024 * 1024;
+inline constexpr std::size_t kRules = 10'000;
+inline constexpr std::size_t kYamlDepth = 32;
+inline constexpr std::int64_t kRegexMemoryBytes = 8 * 1024 * 1024;  // RE2 budget of one pattern
+inline constexpr std::size_t kArchiveMembers = 100'000;
+inline constexpr int kRanks = 1'000'000;                     // a larger rank number is text, not a rank
+
+}  // namespace triage::parsers::limits

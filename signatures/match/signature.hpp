@@ -1,0 +1,60 @@
+// Signature: one rule of the database, as read from YAML. A value; compiled by SignatureSet (matcher.hpp).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "parsers/base/place.hpp"
+
+namespace triage::signatures {
+
+// root: can be the cause. cascade: an echo of somebody else's fault. confirmation: repeats a cause. handled: caught or retried.
+// advice: text that must never fire (it silences other rules on its line). progress: a completed step. fact: configuration, reports.
+enum class Role : std::uint8_t { root, cascade, confirmation, handled, advice, progress, fact };
+
+// Where the text has to stand. exception: the last line of a traceback, "Type: message", what():, or the text after an
+// "Exception:"-like logger head. line: anywhere in a line. block: inside or right after a block the parser assembles (traceback,
+// table, report). kernel: a kernel, journal or scheduler line. any: no condition.
+enum class Within : std::uint8_t { any, line, exception, block, kernel };
+
+enum class CaptureType : std::uint8_t { text, integer, number, bytes, rank, local_rank, node, device, pid, time };
+
+struct Capture {
+  std::string name;       // of the group (?P<name>...)
+  CaptureType type = CaptureType::text;
+};
+
+struct Example {
+  std::string text;       // one line, or several joined by '\n'
+  std::vector<std::pair<std::string, std::string>> expect;  // capture -> value as text (bytes: decimal)
+  parsers::Place place;
+};
+
+struct Signature {
+  std::string id;         // torch.cuda.oom: dotted, [a-z0-9_.]
+  std::string kind;       // gpu.oom: dotted, of design section 6; may hold {capture} once: gpu.xid.{code}
+  Role role = Role::root;
+  std::uint32_t version = 1;
+  std::vector<std::string> match;    // RE2 patterns, any of them
+  std::vector<std::string> literals; // written by hand: every match contains one of them; empty: taken from the patterns
+  std::vector<std::string> unless;   // RE2 patterns on the same line: any of them silences the rule
+  Within within = Within::any;
+  std::vector<Capture> captures;
+  std::string parser;     // of parsers/events: torch_oom, collective_timeout, xid, ... or empty
+  std::vector<std::string> fixes;    // fix ids or families
+  std::string summary;    // one sentence for the answer; may hold {capture}
+  std::string help;       // what to check or do first, in words
+  double weight = 0;      // 0: from the role; else -1..1, shifts confidence
+  std::vector<std::string> sources;
+  std::string no_literal; // why the rule has no usable literal (lint)
+  std::vector<Example> examples, counter_examples;
+  parsers::Place place;
+};
+
+std::string_view role_name(Role role);
+std::string_view within_name(Within within);
+
+}  // namespace triage::signatures
