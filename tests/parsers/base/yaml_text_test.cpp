@@ -87,9 +87,10 @@ TEST_CASE("depth and size are limited") {
   deep += std::string(limits::kYamlDepth, ']');
   CHECK(read_yaml(deep, "f").ok());
   std::string many;
-  for (int i = 0; i < 100'000; ++i) many += "[\n";
+  for (int i = 0; i < 100; ++i) many += std::string(static_cast<std::size_t>(i), ' ') + "-\n";
   const auto refused = read_yaml(many, "f");
   REQUIRE_FALSE(refused.ok());
+  INFO(error_text(refused.error()));
   CHECK(refused.error().code() == ErrorCode::limit);
   CHECK_FALSE(read_yaml(std::string(100'000, '['), "f").ok());
   const auto large = read_yaml(std::string(limits::kRuleFileBytes + 1, ' '), "f");
