@@ -54,6 +54,7 @@ struct Progress {
   std::optional<std::int64_t> iteration, total;
   std::optional<double> loss, grad_norm, step_seconds;
   bool bad_number = false;                      // loss or gradient norm printed as nan or inf, or "number of nan iterations" > 0
+  std::optional<int> rank;                      // of the record, where it has one
   std::string printer;                          // megatron, bridge, nemo, deepspeed, torchtitan, huggingface, lightning, maxtext, generic
   std::optional<TimePoint> time;
   std::uint64_t line = 0;
