@@ -55,7 +55,7 @@ struct Progress {
   std::optional<double> loss, grad_norm, step_seconds;
   bool bad_number = false;                      // loss or gradient norm printed as nan or inf, or "number of nan iterations" > 0
   std::optional<int> rank;                      // of the record, where it has one
-  std::string printer;                          // megatron, bridge, nemo, deepspeed, torchtitan, huggingface, lightning, maxtext, generic
+  std::string printer;                          // megatron, bridge, nemo, deepspeed, torchtitan, huggingface, lightning, verl, maxtext, tqdm, generic
   std::optional<TimePoint> time;
   std::uint64_t line = 0;
 };
@@ -100,6 +100,7 @@ struct ProcessExit {
   std::optional<int> rank, local_rank, task;
   std::optional<std::int64_t> pid;
   std::string node, printer;
+  std::string reason;                           // the printer's own word: OOMKilled, OUT_OF_MEMORY, DUE TO TIME LIMIT, Evicted: ...
   bool out_of_memory = false;                   // the printer itself says OOM (Slurm OUT_OF_MEMORY, OOMKilled)
 };
 
