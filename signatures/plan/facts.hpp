@@ -1,0 +1,15 @@
+// What one diagnosis states, under the names that catalogue expressions use (condition.hpp).
+#pragma once
+
+#include "signatures/plan/condition.hpp"
+#include "signatures/verdict/diagnosis.hpp"
+
+namespace triage::signatures {
+
+// Absent facts are not in the map. Texts are cut: they go into sentences.
+Facts facts_of(const Diagnosis& diagnosis);
+
+// The stable name of a phase, as the answer has it ("optimizer_step"; "unknown").
+std::string_view phase_key(Phase phase);
+
+}  // namespace triage::signatures

@@ -1,0 +1,270 @@
+#include "signatures/plan/rank.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "signatures/plan/facts.hpp"
+#include "signatures/plan/saving.hpp"
+
+namespace triage::signatures {
+
+using parsers::Key;
+
+namespace {
+
+constexpr std::size_t kShown = 6;       // fixes of one answer
+constexpr std::size_t kAFamily = 2;     // of one family, while others are worth showing
+constexpr std::size_t kLeast = 3;       // below that, a family may give more
+constexpr std::size_t kSettings = 5;    // forms of one fix, when the program is not known
+constexpr int kUsualWeight = 40;        // of a fix without an order for this kind and phase
+constexpr int kLeastWeight = 10;        // below that a fix is not worth a line
+
+bool contains(const std::vector<std::string>& list, std::string_view item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
+// kind "gpu.oom.capacity" stands under "gpu.oom.capacity", "gpu.oom" and "gpu".
+bool under(std::string_view kind, std::string_view prefix) {
+  return kind.starts_with(prefix) &&
+         (kind.size() == prefix.size() || kind[prefix.size()] == '.');
+}
+
+// Programs that take the settings of another one; in the order in which they are tried.
+std::vector<std::string_view> forms_of(std::string_view framework) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 20> kAlso = {{
+      {"nemo", "megatron-bridge"}, {"trl", "huggingface"}, {"trl", "pytorch"},
+      {"accelerate", "huggingface"}, {"accelerate", "pytorch"}, {"peft", "huggingface"},
+      {"axolotl", "huggingface"}, {"llama-factory", "huggingface"}, {"unsloth", "trl"},
+      {"unsloth", "huggingface"}, {"huggingface", "pytorch"}, {"transformers", "huggingface"},
+      {"fsdp", "pytorch"}, {"lightning", "pytorch"}, {"deepspeed", "pytorch"},
+      {"maxtext", "jax"}, {"megatron", "megatron-lm"}, {"megatron-core", "megatron-lm"},
+      {"torchtitan", "torchtitan"}, {"torchtune", "pytorch"}}};
+  std::vector<std::string_view> forms = {framework};
+  for (const auto& [from, to] : kAlso)
+    if (from == framework && from != to) forms.push_back(to);
+  return forms;
+}
+
+// What ran, most specific first; with what the kind itself says where the log names no program.
+std::vector<std::string> frameworks_of(const Diagnosis& diagnosis) {
+  std::vector<std::string> names;
+  const auto add = [&names](std::string_view name) {
+    if (!name.empty() && !contains(names, name)) names.emplace_back(name);
+  };
+  for (const std::string& name : diagnosis.frameworks) add(name);
+  if (const auto name = diagnosis.config.text(Key::framework)) add(*name);
+  for (const std::string& name : diagnosis.config.frameworks()) add(name);
+  for (const Finding& finding : diagnosis.findings)
+    if (finding.role == Role::root && finding.rule.starts_with("cupy.")) add("cupy");
+  if (names.empty() && under(diagnosis.kind, "jax")) add("jax");
+  if (names.empty() && under(diagnosis.kind, "tf")) add("tensorflow");
+  // A program that is only "pytorch" or of no known name is read as plain PyTorch.
+  std::vector<std::string> known;
+  for (const std::string& name : names) {
+    const auto forms = forms_of(name);
+    if (std::any_of(forms.begin(), forms.end(), is_framework_name)) known.push_back(name);
+  }
+  return known;
+}
+
+struct Candidate {
+  const CatalogueFix* entry = nullptr;
+  int weight = 0;
+  std::vector<std::string> unknown;     // texts of preconditions that could not be checked
+  std::vector<FixSetting> apply;
+};
+
+class Planner {
+ public:
+  Planner(const Diagnosis& diagnosis, const std::vector<CatalogueFix>& catalogue)
+      : diagnosis_(diagnosis), catalogue_(catalogue), facts_(facts_of(diagnosis)),
+        frameworks_(frameworks_of(diagnosis)) {}
+
+  Plan run() {
+    Plan plan;
+    if (diagnosis_.kind.empty() || diagnosis_.kind == "none") return plan;
+    std::vector<Candidate> candidates;
+    for (const CatalogueFix& entry : catalogue_) {
+      Candidate candidate;
+      candidate.entry = &entry;
+      if (counts(candidate) && possible(candidate) && applied(candidate))
+        candidates.push_back(std::move(candidate));
+    }
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.weight > b.weight; });
+    for (const Candidate* candidate : pick(candidates)) {
+      plan.fixes.push_back(made(*candidate));
+      plan.fixes.back().rank = static_cast<int>(plan.fixes.size());
+    }
+    return plan;
+  }
+
+ private:
+  // Does the fix count for this kind and phase, or did the rule name it? Sets the weight.
+  bool counts(Candidate& candidate) const {
+    const CatalogueFix& entry = *candidate.entry;
+    const bool memory = under(diagnosis_.kind, "gpu.oom");
+    const bool by_id = contains(diagnosis_.fix_hints, entry.id);
+    const bool by_family = contains(diagnosis_.fix_hints, entry.family);
+    const bool kind_fits = std::any_of(entry.kinds.begin(), entry.kinds.end(),
+                                       [&](const std::string& k) { return under(diagnosis_.kind, k); });
+    const bool phase_fits =
+        entry.phases.empty() || diagnosis_.phase == Phase::unknown ||
+        std::find(entry.phases.begin(), entry.phases.end(), diagnosis_.phase) != entry.phases.end();
+    if (!phase_fits) return false;
+    if (entry.family == "recompute" && request_too_large()) return false;
+    // The rule of a device memory message names families before the ledger refined the kind: the refined kind decides.
+    if (!kind_fits && (memory || (!by_id && !by_family))) return false;
+    candidate.weight = kind_fits ? weight(entry) : by_id ? kUsualWeight : kUsualWeight / 2;
+    if (by_id) candidate.weight += memory ? 6 : 35;
+    else if (by_family) candidate.weight += memory ? 2 : 10;
+    for (const Boost& boost : entry.boosts)
+      if (boost.when.truth(scope()) == Truth::yes) candidate.weight += boost.add;
+    candidate.weight -= 2 * entry.disruption;
+    return true;
+  }
+
+  // In the loss one request (the logits) can be so large that freeing kept activations does not make room for it.
+  bool request_too_large() const {
+    if (diagnosis_.phase != Phase::loss || !diagnosis_.ledger) return false;
+    const Ledger& ledger = *diagnosis_.ledger;
+    if (!ledger.tried || !ledger.capacity) return false;
+    const parsers::Bytes free = ledger.free.value_or(parsers::Bytes());
+    return *ledger.tried > free + parsers::Bytes(ledger.capacity->count() / 5);
+  }
+
+  int weight(const CatalogueFix& entry) const {
+    const std::string_view phase = phase_key(diagnosis_.phase);
+    std::size_t longest = 0;
+    int by_kind = -1, by_phase = -1, other = kUsualWeight;
+    for (const auto& [name, value] : entry.order) {
+      if (name == "any") other = value;
+      else if (name == phase) by_phase = value;
+      else if (under(diagnosis_.kind, name) && name.size() >= longest) {
+        longest = name.size();
+        by_kind = value;
+      }
+    }
+    return by_kind >= 0 ? by_kind : by_phase >= 0 ? by_phase : other;
+  }
+
+  bool possible(Candidate& candidate) const {
+    for (const Expression& exclude : candidate.entry->excludes)
+      if (exclude.truth(scope()) == Truth::yes) return false;
+    for (const Requirement& need : candidate.entry->needs) {
+      const Truth truth = need.condition.truth(scope());
+      if (truth == Truth::no) return false;
+      if (truth == Truth::yes) continue;
+      if (!need.say.empty()) {
+        candidate.unknown.push_back(need.say);
+      } else {
+        std::string names;
+        for (const std::string& name : need.condition.missing(scope()))
+          names += (names.empty() ? "" : ", ") + name;
+        candidate.unknown.push_back(need.condition.text() + " (the log does not state " + names + ")");
+      }
+      candidate.weight -= 2;
+    }
+    return true;
+  }
+
+  // The forms of the change for this run. False: it has none.
+  bool applied(Candidate& candidate) const {
+    const auto& forms = candidate.entry->apply;
+    std::vector<std::string_view> taken;
+    const auto take = [&](std::string_view name) {
+      if (std::find(taken.begin(), taken.end(), name) != taken.end()) return;
+      for (const auto& [framework, text] : forms)
+        if (framework == name) {
+          candidate.apply.push_back({framework, text.render(scope())});
+          taken.push_back(name);
+        }
+    };
+    for (const std::string& framework : frameworks_) {
+      const std::size_t before = candidate.apply.size();
+      for (const std::string_view form : forms_of(framework)) {
+        take(form);
+        if (candidate.apply.size() > before) break;
+      }
+    }
+    const bool own = !candidate.apply.empty();
+    if (own) candidate.weight += 3;
+    take("any");
+    if (frameworks_.empty()) {
+      take("pytorch");
+      if (candidate.apply.empty() && !any_environment(forms)) return false;
+    }
+    if (candidate.apply.empty() && !any_environment(forms)) return false;
+    for (const auto& [framework, text] : forms)
+      if (is_environment_name(framework)) take(framework);
+    if (frameworks_.empty())
+      for (const auto& [framework, text] : forms)
+        if (candidate.apply.size() < kSettings) take(framework);
+    put_environment_first(candidate.apply);
+    return true;
+  }
+  static bool any_environment(const std::vector<std::pair<std::string, TextForms>>& forms) {
+    return std::any_of(forms.begin(), forms.end(),
+                       [](const auto& form) { return is_environment_name(form.first); });
+  }
+  // host.oom.slurm: what to tell Slurm comes before the rest.
+  void put_environment_first(std::vector<FixSetting>& apply) const {
+    const std::string_view kind = diagnosis_.kind;
+    const std::string_view name = kind.ends_with(".slurm") ? "slurm"
+                                  : kind.ends_with(".k8s") || kind.ends_with(".evicted") ? "kubernetes"
+                                  : kind.ends_with(".ray")                               ? "ray"
+                                                                                         : "";
+    std::stable_partition(apply.begin(), apply.end(),
+                          [&](const FixSetting& setting) { return setting.framework == name; });
+  }
+
+  static std::vector<const Candidate*> pick(const std::vector<Candidate>& candidates) {
+    std::vector<const Candidate*> picked;
+    std::map<std::string_view, std::size_t> of_family;
+    std::vector<const Candidate*> left;
+    for (const Candidate& candidate : candidates) {
+      if (picked.size() == kShown || candidate.weight < kLeastWeight) break;
+      if (of_family[candidate.entry->family]++ < kAFamily)
+        picked.push_back(&candidate);
+      else
+        left.push_back(&candidate);
+    }
+    for (const Candidate* candidate : left)
+      if (picked.size() < kLeast) picked.push_back(candidate);
+    return picked;
+  }
+
+  Fix made(const Candidate& candidate) const {
+    const CatalogueFix& entry = *candidate.entry;
+    Fix fix;
+    fix.id = entry.id;
+    fix.title = entry.title;
+    fix.apply = candidate.apply;
+    fix.cost = entry.cost;
+    fix.why = entry.why.render(scope());
+    fix.assumes = candidate.unknown;
+    fix.assumes.insert(fix.assumes.end(), entry.assumes.begin(), entry.assumes.end());
+    fix.sources = entry.sources;
+    add_saving(fix, entry, diagnosis_);
+    return fix;
+  }
+
+  Scope scope() const { return {diagnosis_.config, facts_}; }
+
+  const Diagnosis& diagnosis_;
+  const std::vector<CatalogueFix>& catalogue_;
+  Facts facts_;
+  std::vector<std::string> frameworks_;
+};
+
+}  // namespace
+
+Plan plan_fixes(const Diagnosis& diagnosis, const std::vector<CatalogueFix>& catalogue) {
+  return Planner(diagnosis, catalogue).run();
+}
+
+}  // namespace triage::signatures

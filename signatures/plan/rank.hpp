@@ -1,0 +1,16 @@
+// Picks and orders the fixes of one diagnosis out of the catalogue.
+#pragma once
+
+#include <vector>
+
+#include "signatures/plan/catalogue.hpp"
+#include "signatures/plan/fix.hpp"
+#include "signatures/verdict/diagnosis.hpp"
+
+namespace triage::signatures {
+
+// At most six fixes, best first. Never one that is already on, whose precondition is false, or that has no form for the
+// programs of this run. Unknown preconditions become `assumes`. Empty for the kind "none".
+Plan plan_fixes(const Diagnosis& diagnosis, const std::vector<CatalogueFix>& catalogue);
+
+}  // namespace triage::signatures
