@@ -1,0 +1,63 @@
+#include "signatures/match/attempt.hpp"
+
+#include <algorithm>
+
+#include "parsers/base/text.hpp"
+#include "parsers/records/prefix.hpp"
+#include "signatures/match/compiled_rules.hpp"
+
+namespace triage::signatures {
+namespace {
+
+constexpr int kYear = 2026;  // completes clocks without a year; no answer depends on it
+
+std::string missing_condition(Within within, Context context) {
+  if (within == Within::exception && !context.exception) return "the message is not the last line of an exception (within: exception)";
+  if (within == Within::block && !context.block) return "the line does not stand in a block (within: block)";
+  if (within == Within::kernel && !context.kernel) return "the line is not one of kernel, journal or scheduler (within: kernel)";
+  return {};
+}
+
+}  // namespace
+
+Attempt try_rule(const SignatureSet& set, std::uint32_t index, const parsers::Record& record, Context context) {
+  const Signature& rule = set.signatures()[index];
+  const CompiledRule& compiled = set.compiled().rule(index);
+  const re2::StringPiece message(record.message.data(), record.message.size());
+  const auto matches = [&](const RE2& regex) { return RE2::PartialMatch(message, regex); };
+  const auto match = std::find_if(compiled.match.begin(), compiled.match.end(), [&](const CompiledPattern& p) { return matches(*p.regex); });
+  if (match == compiled.match.end()) return {Attempt::End::no_pattern, rule.match.size() == 1 ? "the pattern does not match: " + rule.match.front() : "none of the patterns matches"};
+  if (std::string missing = missing_condition(rule.within, context); !missing.empty()) return {Attempt::End::within, std::move(missing)};
+  const auto unless = std::find_if(compiled.unless.begin(), compiled.unless.end(), [&](const auto& regex) { return matches(*regex); });
+  if (unless != compiled.unless.end()) return {Attempt::End::unless, "silenced by its own 'unless': " + (*unless)->pattern()};
+  return {Attempt::End::matched, match->regex->pattern()};
+}
+
+std::vector<LineTrial> try_text(const SignatureSet& set, std::string_view text) {
+  // The set outlives the call; Matcher wants a shared owner.
+  Matcher matcher(std::shared_ptr<const SignatureSet>(std::shared_ptr<const SignatureSet>(), &set));
+  parsers::Peeler peeler(kYear);
+  std::vector<Candidate> candidates;
+  std::vector<LineTrial> out;
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  parsers::Line line;
+  for (std::string_view part : parsers::split(text, '\n')) {
+    line.text = part.ends_with('\r') ? part.substr(0, part.size() - 1) : part;
+    const parsers::Record record = peeler.peel(line);
+    LineTrial& trial = out.emplace_back();
+    trial.text = line.text;
+    trial.message = record.message;
+    trial.context = context_of(record);
+    if (matcher.scan(line.text, candidates) > 0) trial.rules = candidates.front().rules;
+    std::sort(trial.rules.begin(), trial.rules.end());
+    for (const Literal& literal : set.compiled().scanner().literals())
+      if (stands_in(literal, line.text)) trial.literals.push_back(literal.text);
+    for (const std::uint32_t rule : trial.rules) trial.attempts.push_back(try_rule(set, rule, record, trial.context));
+    matcher.match(record, trial.context, trial.rules, trial.findings);
+    line.offset += part.size() + 1;
+    ++line.number;
+  }
+  return out;
+}
+
+}  // namespace triage::signatures

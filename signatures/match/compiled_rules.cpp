@@ -1,0 +1,136 @@
+#include "signatures/match/compiled_rules.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "parsers/base/limits.hpp"
+#include "parsers/events/event_reader.hpp"
+#include "signatures/match/capture.hpp"
+
+namespace triage::signatures {
+namespace {
+
+using parsers::Error;
+using parsers::ErrorCode;
+
+class RuleCompiler {
+ public:
+  RuleCompiler(const Signature& rule, std::vector<Error>& faults) : rule_(rule), faults_(faults) {}
+
+  CompiledRule compile() {
+    CompiledRule out;
+    std::set<std::string> groups;
+    for (const std::string& pattern : rule_.match) {
+      std::unique_ptr<RE2> regex = regular(pattern);
+      if (!regex) continue;
+      CompiledPattern compiled;
+      for (const auto& [name, number] : regex->NamedCapturingGroups()) {
+        groups.insert(name);
+        const auto at = std::find_if(rule_.captures.begin(), rule_.captures.end(), [&, &wanted = name](const Capture& c) { return c.name == wanted; });
+        if (at == rule_.captures.end())
+          fault(ErrorCode::syntax, "the group '" + name + "' has no capture", "name it in 'captures', or write (?:...)");
+        else
+          compiled.groups.emplace_back(static_cast<std::size_t>(at - rule_.captures.begin()), number);
+      }
+      std::sort(compiled.groups.begin(), compiled.groups.end());
+      compiled.regex = std::move(regex);
+      out.match.push_back(std::move(compiled));
+    }
+    for (const std::string& pattern : rule_.unless)
+      if (std::unique_ptr<RE2> regex = regular(pattern)) out.unless.push_back(std::move(regex));
+    if (out.match.size() == rule_.match.size()) {
+      for (const Capture& capture : rule_.captures)
+        if (!groups.contains(capture.name)) fault(ErrorCode::syntax, "the capture '" + capture.name + "' has no group", "write (?P<" + capture.name + ">...) in 'match'");
+    }
+    for (const std::string* text : {&rule_.kind, &rule_.summary, &rule_.help}) check_template(*text);
+    check_parser();
+    return out;
+  }
+
+ private:
+  void fault(ErrorCode code, std::string what, std::string help, std::string reason = "") {
+    faults_.push_back(Error(code, "rule '" + rule_.id + "': " + what).at(rule_.place).because(std::move(reason)).help(std::move(help)));
+  }
+
+  std::unique_ptr<RE2> regular(const std::string& pattern) {
+    auto regex = std::make_unique<RE2>(pattern, pattern_options());
+    if (regex->ok()) return regex;
+    if (regex->error_code() == RE2::ErrorPatternTooLarge)
+      fault(ErrorCode::limit, "the pattern needs more memory than " + std::to_string(parsers::limits::kRegexMemoryBytes) + " bytes: " + pattern, "use smaller repetition counts", regex->error());
+    else
+      fault(ErrorCode::syntax, "the pattern is not valid: " + pattern, "see the syntax of RE2; it has no look-around and no back-references", regex->error());
+    return nullptr;
+  }
+
+  void check_template(const std::string& text) {
+    for (const std::string_view name : template_names(text)) {
+      const bool known = std::any_of(rule_.captures.begin(), rule_.captures.end(), [&](const Capture& c) { return c.name == name; });
+      if (!known) fault(ErrorCode::syntax, "the text '" + text + "' names no capture with {" + std::string(name) + "}", "name a capture, or leave the braces out");
+    }
+  }
+
+  void check_parser() {
+    if (rule_.parser.empty()) return;
+    const std::span<const std::string_view> known = parsers::event_parser_names();
+    if (std::find(known.begin(), known.end(), rule_.parser) != known.end()) return;
+    std::string all;
+    for (const std::string_view name : known) all += (all.empty() ? "known: " : ", ") + std::string(name);
+    fault(ErrorCode::not_found, "there is no parser '" + rule_.parser + "'", std::move(all));
+  }
+
+  const Signature& rule_;
+  std::vector<Error>& faults_;
+};
+
+}  // namespace
+
+RE2::Options pattern_options() {
+  RE2::Options options;
+  options.set_encoding(RE2::Options::EncodingLatin1);
+  options.set_max_mem(parsers::limits::kRegexMemoryBytes);
+  options.set_log_errors(false);
+  return options;
+}
+
+CompiledRules::CompiledRules(std::span<const Signature> signatures, std::span<const std::string_view> extra, std::vector<Error>& faults) : extra_count_(extra.size()) {
+  std::set<std::string_view> ids;
+  std::map<Literal, std::uint32_t> numbers;
+  std::vector<Literal> literals;
+  const auto number_of = [&](const Literal& literal) {
+    const auto [at, fresh] = numbers.emplace(literal, static_cast<std::uint32_t>(literals.size()));
+    if (fresh) {
+      literals.push_back(literal);
+      rules_of_.emplace_back();
+      extra_of_.emplace_back();
+    }
+    return at->second;
+  };
+  for (std::uint32_t i = 0; i < signatures.size(); ++i) {
+    const Signature& rule = signatures[i];
+    if (!ids.insert(rule.id).second) faults.push_back(Error(ErrorCode::conflict, "the id '" + rule.id + "' stands twice").at(rule.place));
+    const std::size_t before = faults.size();
+    rules_.push_back(RuleCompiler(rule, faults).compile());
+    if (faults.size() != before) continue;
+    const std::optional<std::vector<Literal>> own = rule_literals(rule);
+    if (!own) {
+      always_.push_back(i);
+      continue;
+    }
+    for (const Literal& literal : *own) {
+      if (literal.text.size() < LiteralScanner::kLeast || literal.text.find('\n') != std::string::npos)
+        faults.push_back(Error(ErrorCode::syntax, "rule '" + rule.id + "': the literal '" + literal.text + "' cannot be looked for").at(rule.place).help("two bytes at least, all on one line"));
+      else
+        rules_of_[number_of(literal)].push_back(i);
+    }
+  }
+  for (std::uint32_t i = 0; i < extra.size(); ++i) {
+    if (extra[i].size() < LiteralScanner::kLeast || extra[i].find('\n') != std::string_view::npos)
+      faults.push_back(Error(ErrorCode::internal, "the literal '" + std::string(extra[i]) + "' of a reader cannot be looked for"));
+    else
+      extra_of_[number_of({std::string(extra[i]), false})].push_back(i);
+  }
+  scanner_ = std::make_unique<const LiteralScanner>(std::move(literals));
+}
+
+}  // namespace triage::signatures

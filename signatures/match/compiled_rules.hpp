@@ -1,0 +1,56 @@
+// What signatures compile to. Used inside signatures/match only (matcher, explain).
+#pragma once
+
+#include <re2/re2.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "parsers/base/result.hpp"
+#include "signatures/match/literal_scanner.hpp"
+#include "signatures/match/signature.hpp"
+
+namespace triage::signatures {
+
+// The options of every pattern: Latin-1 (bytes of any encoding), limits::kRegexMemoryBytes, no log lines.
+RE2::Options pattern_options();
+
+// A pattern and where each capture of the rule stands in it: (index in Signature::captures, group number).
+struct CompiledPattern {
+  std::unique_ptr<RE2> regex;
+  std::vector<std::pair<std::size_t, int>> groups;
+};
+
+struct CompiledRule {
+  std::vector<CompiledPattern> match;
+  std::vector<std::unique_ptr<RE2>> unless;
+};
+
+class CompiledRules {
+ public:
+  // Appends all faults. Useful only when there were none.
+  CompiledRules(std::span<const Signature> signatures, std::span<const std::string_view> extra, std::vector<parsers::Error>& faults);
+
+  const CompiledRule& rule(std::uint32_t index) const { return rules_[index]; }
+  const LiteralScanner& scanner() const { return *scanner_; }
+  // Whose literal it is.
+  std::span<const std::uint32_t> rules_of(std::uint32_t literal) const { return rules_of_[literal]; }
+  std::span<const std::uint32_t> extra_of(std::uint32_t literal) const { return extra_of_[literal]; }
+  // Rules without a literal: tried on every candidate.
+  std::span<const std::uint32_t> always() const { return always_; }
+  std::size_t extra_count() const { return extra_count_; }
+
+ private:
+  std::vector<CompiledRule> rules_;
+  std::unique_ptr<const LiteralScanner> scanner_;
+  std::vector<std::vector<std::uint32_t>> rules_of_, extra_of_;
+  std::vector<std::uint32_t> always_;
+  std::size_t extra_count_ = 0;
+};
+
+}  // namespace triage::signatures

@@ -1,0 +1,227 @@
+#include "signatures/match/matcher.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "parsers/base/limits.hpp"
+#include "parsers/base/text.hpp"
+#include "parsers/events/event_reader.hpp"
+#include "signatures/match/capture.hpp"
+#include "signatures/match/compiled_rules.hpp"
+
+namespace triage::signatures {
+namespace {
+
+// FNV-1a, 64 bits; each text is closed by a zero byte so that borders count.
+class Hash {
+ public:
+  void add(std::string_view text) {
+    for (const char c : text) byte(static_cast<unsigned char>(c));
+    byte(0);
+  }
+  std::string hex() const {
+    std::string out;
+    for (int shift = 60; shift >= 0; shift -= 4) out += "0123456789abcdef"[(state_ >> shift) & 15];
+    return out;
+  }
+
+ private:
+  void byte(unsigned char c) { state_ = (state_ ^ c) * 0x100000001b3u; }
+  std::uint64_t state_ = 0xcbf29ce484222325u;
+};
+
+std::string cut_text(std::string_view text) { return parsers::repair_utf8(text.substr(0, parsers::limits::kEvidenceBytes)); }
+
+bool within_holds(Within within, Context context) {
+  switch (within) {
+    case Within::any:
+    case Within::line: return true;
+    case Within::exception: return context.exception;
+    case Within::block: return context.block;
+    case Within::kernel: return context.kernel;
+  }
+  return true;
+}
+
+// What the record says, whatever the rule.
+Finding from_record(const parsers::Record& record) {
+  Finding out;
+  out.line = record.line.number;
+  out.offset = record.line.offset;
+  out.length = record.line.text.size();
+  out.text = cut_text(record.line.text);
+  out.message = cut_text(record.message);
+  out.rank = record.rank;
+  out.local_rank = record.local_rank;
+  out.task = record.task;
+  out.pid = record.pid;
+  out.node = record.node;
+  out.actor = record.actor;
+  out.time = record.time;
+  out.level = record.level;
+  out.system = record.system;
+  out.count = record.repeats;
+  out.last_line = record.line.number;
+  return out;
+}
+
+// "gpu.xid.{code}" without a code is "gpu.xid".
+std::string kind_of(const Signature& rule, const Finding& finding) {
+  std::string out = fill_template(rule.kind, finding.captures, "");
+  while (!out.empty() && out.back() == '.') out.pop_back();
+  return out;
+}
+
+}  // namespace
+
+SignatureSet::SignatureSet() = default;
+SignatureSet::~SignatureSet() = default;
+
+std::shared_ptr<const SignatureSet> SignatureSet::compile(std::vector<Signature> signatures, std::span<const std::string_view> extra_literals,
+                                                          std::vector<parsers::Error>& faults) {
+  const std::size_t before = faults.size();
+  std::shared_ptr<SignatureSet> set(new SignatureSet);
+  set->signatures_ = std::move(signatures);
+  set->compiled_ = std::make_unique<CompiledRules>(set->signatures_, extra_literals, faults);
+  if (faults.size() != before) return nullptr;
+  return set;
+}
+
+std::string SignatureSet::hash() const {
+  Hash hash;
+  for (const Signature& rule : signatures_) {
+    hash.add(rule.id);
+    hash.add(rule.kind);
+    hash.add(role_name(rule.role));
+    hash.add(std::to_string(rule.version));
+    hash.add(within_name(rule.within));
+    hash.add(rule.parser);
+    for (const auto* list : {&rule.match, &rule.unless, &rule.literals, &rule.fixes}) {
+      for (const std::string& text : *list) hash.add(text);
+      hash.add("");
+    }
+    for (const Capture& capture : rule.captures) {
+      hash.add(capture.name);
+      hash.add(std::to_string(static_cast<int>(capture.type)));
+    }
+    hash.add("");
+  }
+  return hash.hex();
+}
+
+std::string_view SignatureSet::engine() const { return compiled_->scanner().engine(); }
+
+std::vector<std::string> SignatureSet::literals() const {
+  std::set<std::string> out;
+  for (const Literal& literal : compiled_->scanner().literals()) out.insert(literal.text);
+  return {out.begin(), out.end()};
+}
+
+struct Matcher::Scratch {
+  LiteralScanner::Scratch literals;
+  std::vector<LiteralHit> hits;
+  std::vector<std::uint64_t> rule_seen, extra_seen;   // number of the candidate that last had it
+  std::uint64_t candidate = 0;
+  std::vector<re2::StringPiece> groups;
+  struct Matched {
+    std::uint32_t rule = 0;
+    std::vector<std::pair<std::size_t, std::string_view>> captures;   // index in Signature::captures
+  };
+  std::vector<Matched> matched;
+};
+
+Matcher::Matcher(std::shared_ptr<const SignatureSet> set) : set_(std::move(set)), scratch_(std::make_unique<Scratch>()) {
+  scratch_->rule_seen.assign(set_->signatures().size(), 0);
+  scratch_->extra_seen.assign(set_->compiled().extra_count(), 0);
+}
+Matcher::~Matcher() = default;
+Matcher::Matcher(Matcher&&) noexcept = default;
+Matcher& Matcher::operator=(Matcher&&) noexcept = default;
+
+std::size_t Matcher::scan(std::string_view block, std::vector<Candidate>& out) {
+  const CompiledRules& compiled = set_->compiled();
+  Scratch& scratch = *scratch_;
+  compiled.scanner().scan(block, scratch.literals, scratch.hits);
+  std::size_t count = 0;
+  std::size_t line_end = 0;   // of the last candidate
+  const auto add_to = [&](std::vector<std::uint32_t>& list, std::vector<std::uint64_t>& seen, std::span<const std::uint32_t> numbers) {
+    for (const std::uint32_t number : numbers)
+      if (std::exchange(seen[number], scratch.candidate) != scratch.candidate) list.push_back(number);
+  };
+  for (const LiteralHit& hit : scratch.hits) {
+    if (count == 0 || hit.at >= line_end) {
+      if (out.size() == count) out.emplace_back();
+      Candidate& fresh = out[count++];
+      const std::size_t from = count == 1 ? 0 : line_end;
+      const void* before = memrchr(block.data() + from, '\n', hit.at - from);
+      const void* after = std::memchr(block.data() + hit.at, '\n', block.size() - hit.at);
+      fresh.begin = before ? static_cast<std::size_t>(static_cast<const char*>(before) - block.data()) + 1 : from;
+      fresh.end = after ? static_cast<std::size_t>(static_cast<const char*>(after) - block.data()) : block.size();
+      fresh.rules.clear();
+      fresh.extra.clear();
+      line_end = fresh.end;
+      ++scratch.candidate;
+      add_to(fresh.rules, scratch.rule_seen, compiled.always());
+    }
+    Candidate& line = out[count - 1];
+    add_to(line.rules, scratch.rule_seen, compiled.rules_of(hit.literal));
+    add_to(line.extra, scratch.extra_seen, compiled.extra_of(hit.literal));
+  }
+  return count;
+}
+
+void Matcher::match(const parsers::Record& record, Context context, std::span<const std::uint32_t> rules, std::vector<Finding>& out) {
+  const CompiledRules& compiled = set_->compiled();
+  const re2::StringPiece message(record.message.data(), record.message.size());
+  Scratch& scratch = *scratch_;
+  scratch.matched.clear();
+  bool advice = false, handled = false;
+  for (const std::uint32_t index : rules) {
+    const Signature& rule = set_->signatures()[index];
+    if (!within_holds(rule.within, context)) continue;
+    const CompiledRule& patterns = compiled.rule(index);
+    for (const CompiledPattern& pattern : patterns.match) {
+      const int groups = pattern.groups.empty() ? 0 : 1 + pattern.regex->NumberOfCapturingGroups();
+      scratch.groups.resize(static_cast<std::size_t>(groups));
+      if (!pattern.regex->Match(message, 0, message.size(), RE2::UNANCHORED, scratch.groups.data(), groups)) continue;
+      const bool silenced = std::any_of(patterns.unless.begin(), patterns.unless.end(), [&](const auto& regex) { return RE2::PartialMatch(message, *regex); });
+      if (silenced) break;
+      Scratch::Matched& made = scratch.matched.emplace_back();
+      made.rule = index;
+      for (const auto& [capture, group] : pattern.groups) {
+        const re2::StringPiece& text = scratch.groups[static_cast<std::size_t>(group)];
+        if (text.data()) made.captures.emplace_back(capture, std::string_view(text.data(), text.size()));
+      }
+      advice = advice || rule.role == Role::advice;
+      handled = handled || rule.role == Role::handled;
+      break;
+    }
+  }
+  if (scratch.matched.empty()) return;
+  std::sort(scratch.matched.begin(), scratch.matched.end(), [](const auto& a, const auto& b) { return a.rule < b.rule; });
+  for (const Scratch::Matched& made : scratch.matched) {
+    const Signature& rule = set_->signatures()[made.rule];
+    if ((advice && rule.role != Role::advice) || (handled && rule.role == Role::root)) continue;
+    Finding finding = from_record(record);
+    finding.rule = rule.id;
+    finding.version = rule.version;
+    finding.role = rule.role;
+    finding.weight = rule.weight;
+    finding.fixes = rule.fixes;
+    for (const auto& [index, text] : made.captures) {
+      const Capture& capture = rule.captures[index];
+      std::optional<CaptureValue> value = read_capture(capture.type, text);
+      if (!value) continue;
+      apply_capture(capture.type, *value, finding);
+      finding.captures.emplace_back(capture.name, std::move(*value));
+    }
+    finding.kind = kind_of(rule, finding);
+    finding.summary = fill_template(rule.summary, finding.captures, "?");
+    finding.help = fill_template(rule.help, finding.captures, "?");
+    if (!rule.parser.empty()) finding.event = parsers::read_event(rule.parser, record.message);
+    out.push_back(std::move(finding));
+  }
+}
+
+}  // namespace triage::signatures

@@ -1,0 +1,77 @@
+#include "signatures/match/rule_examples.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "parsers/base/text.hpp"
+#include "signatures/match/attempt.hpp"
+#include "signatures/match/capture.hpp"
+
+namespace triage::signatures {
+namespace {
+
+using parsers::Error;
+using parsers::ErrorCode;
+
+const Finding* fired(const std::vector<LineTrial>& lines, const std::string& id) {
+  for (const LineTrial& line : lines)
+    for (const Finding& finding : line.findings)
+      if (finding.rule == id) return &finding;
+  return nullptr;
+}
+
+// Why the rule stayed silent: the furthest it came on any line.
+std::string silence_reason(const std::vector<LineTrial>& lines, std::uint32_t rule) {
+  std::string reason = "no literal of the rule stands in it";
+  int best = 0;
+  for (const LineTrial& line : lines) {
+    const auto at = std::find(line.rules.begin(), line.rules.end(), rule);
+    if (at == line.rules.end()) continue;
+    const Attempt& attempt = line.attempts[static_cast<std::size_t>(at - line.rules.begin())];
+    const int step = attempt.end == Attempt::End::no_pattern ? 1 : attempt.end == Attempt::End::matched ? 3 : 2;
+    if (step <= best) continue;
+    best = step;
+    reason = attempt.detail;
+    if (attempt.end == Attempt::End::no_pattern) reason += " (message: " + line.message + ")";
+    if (attempt.end == Attempt::End::matched) reason = "another rule silences it: " + (line.findings.empty() ? std::string("unknown") : line.findings.front().rule);
+  }
+  return reason;
+}
+
+// "32" and "32.0" are one number.
+bool same_value(const CaptureValue& got, const std::string& wanted) {
+  if (const auto* real = std::get_if<double>(&got)) return parsers::read_double(wanted) == *real;
+  return capture_exact(got) == wanted;
+}
+
+void check_captures(const Finding& finding, const Example& example, const Signature& rule, std::vector<Error>& out) {
+  for (const auto& [name, wanted] : example.expect) {
+    const auto at = std::find_if(finding.captures.begin(), finding.captures.end(), [&, &wanted_name = name](const auto& pair) { return pair.first == wanted_name; });
+    if (at == finding.captures.end())
+      out.push_back(Error(ErrorCode::conflict, "rule '" + rule.id + "': the example gives no capture '" + name + "'").at(example.place).because("expected " + wanted));
+    else if (!same_value(at->second, wanted))
+      out.push_back(Error(ErrorCode::conflict, "rule '" + rule.id + "': the capture '" + name + "' is '" + capture_exact(at->second) + "'").at(example.place).because("expected '" + wanted + "'"));
+  }
+}
+
+}  // namespace
+
+std::vector<Error> check_examples(const SignatureSet& set) {
+  std::vector<Error> out;
+  for (std::uint32_t i = 0; i < set.signatures().size(); ++i) {
+    const Signature& rule = set.signatures()[i];
+    for (const Example& example : rule.examples) {
+      const std::vector<LineTrial> lines = try_text(set, example.text);
+      if (const Finding* finding = fired(lines, rule.id))
+        check_captures(*finding, example, rule, out);
+      else
+        out.push_back(Error(ErrorCode::conflict, "rule '" + rule.id + "' does not fire on its example").at(example.place).because(silence_reason(lines, i)));
+    }
+    for (const Example& example : rule.counter_examples)
+      if (fired(try_text(set, example.text), rule.id))
+        out.push_back(Error(ErrorCode::conflict, "rule '" + rule.id + "' fires on its counter-example").at(example.place).help("add an 'unless', or make the pattern stricter"));
+  }
+  return out;
+}
+
+}  // namespace triage::signatures

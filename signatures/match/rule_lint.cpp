@@ -1,0 +1,156 @@
+#include "signatures/match/rule_lint.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "parsers/base/text.hpp"
+#include "signatures/match/attempt.hpp"
+#include "signatures/match/background.hpp"
+#include "signatures/match/literal.hpp"
+
+namespace triage::signatures {
+namespace {
+
+using parsers::Error;
+using parsers::ErrorCode;
+
+// Families of kinds and, where the family is closed, its members (first part after the family).
+struct Family {
+  std::string_view name;
+  std::vector<std::string_view> members;  // empty: any
+};
+
+const std::vector<Family>& families() {
+  static const std::vector<Family> all = {
+      {"gpu", {"oom", "xid", "sxid", "fallen_off_bus", "init_failed", "nvlink"}},
+      {"triton", {"shared_memory"}},
+      {"jax", {"oom"}},
+      {"tf", {"oom"}},
+      {"host", {"oom", "shm", "alloc", "pinned"}},
+      {"nccl", {"timeout", "heartbeat", "remote", "system", "net", "desync", "usage", "internal"}},
+      {"dist", {"store", "rendezvous", "gloo_timeout", "peer_closed"}},
+      {"cuda", {"illegal_access", "illegal_instruction", "device_assert", "misaligned", "launch_failure", "ecc", "init", "no_kernel_image"}},
+      {"proc", {"sigsegv", "sigabrt", "sigbus", "sigfpe", "sigill", "sigkill", "sigterm", "sigint", "exit"}},
+      {"sched", {"time_limit", "node_fail", "preempted", "cancelled", "evicted", "requeued", "launch"}},
+      {"io", {"enospc", "emfile", "stale", "eio"}},
+      {"ckpt", {"corrupt", "missing", "mismatch"}},
+      {"num", {"nan", "spike"}},
+      {"data", {}},
+      {"config", {}},
+      {"env", {"import", "version", "compile"}},
+      {"net", {"hub"}},
+      {"user", {"exception"}},
+  };
+  return all;
+}
+
+constexpr std::array<std::string_view, 10> kOomKinds = {"capacity", "fragmentation", "other_process", "limit", "driver", "nccl", "cublas", "cudnn", "cudagraph", "leak"};
+
+bool name_part(std::string_view part) {
+  return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return (c >= 'a' && c <= 'z') || parsers::is_digit(c) || c == '_'; });
+}
+
+bool id_form(std::string_view id) {
+  const std::vector<std::string_view> parts = parsers::split(id, '.');
+  return parts.size() >= 2 && std::all_of(parts.begin(), parts.end(), name_part);
+}
+
+// Empty: a kind of the table. Roles that are no faults (advice, progress, fact) may have any dotted name, or none.
+std::string kind_fault(const Signature& rule) {
+  const std::vector<std::string_view> parts = parsers::split(rule.kind, '.');
+  for (const std::string_view part : parts) {
+    const bool hole = part.starts_with('{') && part.ends_with('}');
+    if (!hole && !name_part(part)) return "a kind is dotted and has a-z, 0-9 and _ only";
+  }
+  if (rule.role == Role::advice || rule.role == Role::progress || rule.role == Role::fact || rule.kind == "none") return {};
+  const auto family = std::find_if(families().begin(), families().end(), [&](const Family& f) { return f.name == parts.front(); });
+  if (family == families().end()) return "there is no family of kinds '" + std::string(parts.front()) + "'";
+  if (parts.size() < 2) return "a kind has a family and a member";
+  const bool known = family->members.empty() || parts[1].starts_with('{') || std::find(family->members.begin(), family->members.end(), parts[1]) != family->members.end();
+  if (!known) return "the family '" + std::string(parts.front()) + "' has no member '" + std::string(parts[1]) + "'";
+  if (parts[0] == "gpu" && parts[1] == "oom" && parts.size() > 2 && !parts[2].starts_with('{') && std::find(kOomKinds.begin(), kOomKinds.end(), parts[2]) == kOomKinds.end())
+    return "gpu.oom has no member '" + std::string(parts[2]) + "'";
+  return {};
+}
+
+// `.*` at the head of a pattern makes every start a candidate and never changes what matches.
+bool unbounded_head(std::string_view pattern) {
+  while (parsers::consume(pattern, "^") || parsers::consume(pattern, "(?i)") || parsers::consume(pattern, "(?s)")) {
+  }
+  return pattern.starts_with(".*") || pattern.starts_with(".+") || pattern.starts_with("(.*") || pattern.starts_with("(?:.*");
+}
+
+class Linter {
+ public:
+  explicit Linter(std::span<const Signature> rules) : rules_(rules) {}
+
+  std::vector<Error> run() {
+    for (const Signature& rule : rules_) one(rule);
+    shadows();
+    std::stable_sort(out_.begin(), out_.end(), [](const Error& a, const Error& b) { return std::pair(a.place()->file, a.place()->line) < std::pair(b.place()->file, b.place()->line); });
+    return std::move(out_);
+  }
+
+ private:
+  void fault(const Signature& rule, const std::string& what, std::string help, std::string reason = "") {
+    out_.push_back(Error(ErrorCode::conflict, "rule '" + rule.id + "': " + what).at(rule.place).because(std::move(reason)).help(std::move(help)));
+  }
+
+  void one(const Signature& rule) {
+    if (!id_form(rule.id)) fault(rule, "the id is not of the form family.name", "lower case a-z, 0-9 and _, at least one dot");
+    if (const std::string reason = kind_fault(rule); !reason.empty()) fault(rule, "the kind '" + rule.kind + "' is not known", "see the kinds in docs", reason);
+    literals(rule);
+    for (const std::string& pattern : rule.match)
+      if (unbounded_head(pattern)) fault(rule, "a pattern starts with '.*'", "leave it out: patterns match anywhere in the message", pattern);
+    if (rule.examples.empty()) fault(rule, "there is no example", "add a real line to 'examples'");
+    if (rule.counter_examples.empty()) fault(rule, "there is no counter-example", "add a line that looks alike but must not fire to 'counter_examples'");
+    if (rule.sources.empty()) fault(rule, "there is no source", "name the program and file that print the text in 'sources'");
+    if (rule.role == Role::root && rule.fixes.empty() && rule.help.empty()) fault(rule, "a root has neither fixes nor help", "say what to change or to check");
+  }
+
+  void literals(const Signature& rule) {
+    const std::optional<std::vector<Literal>> all = rule_literals(rule);
+    if (!all && rule.no_literal.empty()) return fault(rule, "no literal stands in every match", "make the pattern more specific, write 'literals', or say why not in 'no_literal'");
+    if (!all) return;
+    for (const Literal& literal : *all) {
+      if (literal.text.size() < kUsableLiteral && rule.no_literal.empty()) fault(rule, "the literal '" + literal.text + "' is too short", "at least 4 bytes, or say why not in 'no_literal'");
+      if (rule.role != Role::progress && rule.role != Role::fact && background_count(literal.text) > 0)
+        fault(rule, "the literal '" + literal.text + "' stands in healthy logs", "choose a rarer one in 'literals', or make the pattern more specific");
+    }
+  }
+
+  // A rule is shadowed when each of its examples also fires another rule of the same kind and role: it adds nothing.
+  void shadows() {
+    std::vector<Error> faults;
+    const auto set = SignatureSet::compile({rules_.begin(), rules_.end()}, {}, faults);
+    if (!set) return;
+    for (const Signature& rule : rules_) {
+      std::vector<std::string> others;
+      bool first = true;
+      for (const Example& example : rule.examples) {
+        std::vector<std::string> here;
+        for (const LineTrial& line : try_text(*set, example.text))
+          for (const Finding& finding : line.findings) here.push_back(finding.rule);
+        if (first) others = here;
+        std::erase_if(others, [&](const std::string& id) { return std::find(here.begin(), here.end(), id) == here.end(); });
+        first = false;
+      }
+      for (const std::string& id : others) {
+        const auto other = std::find_if(rules_.begin(), rules_.end(), [&](const Signature& r) { return r.id == id; });
+        if (other != rules_.end() && other->id != rule.id && other->kind == rule.kind && other->role == rule.role)
+          fault(rule, "each of its examples also fires '" + id + "', of the same kind and role", "join the two rules, or make one of them stricter");
+      }
+    }
+  }
+
+  std::span<const Signature> rules_;
+  std::vector<Error> out_;
+};
+
+}  // namespace
+
+std::vector<Error> lint(std::span<const Signature> rules) { return Linter(rules).run(); }
+
+}  // namespace triage::signatures
