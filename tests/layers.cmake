@@ -7,7 +7,7 @@ set(outside_pure "^(boost/|re2/|hs/|hs\\.h|spdlog/|sqlite3\\.h|CLI/|thread|mutex
 set(layers
   "parsers/base|parsers/base"
   "parsers/lines|parsers/base parsers/lines"
-  "parsers/records|parsers/base parsers/lines parsers/records"
+  "parsers/records|parsers/base parsers/lines parsers/records parsers/events/event.hpp"
   "parsers/events|parsers/base parsers/lines parsers/records parsers/events"
   "parsers/config|parsers/base parsers/lines parsers/records parsers/config"
   "parsers/snapshot|parsers/base parsers/snapshot"

@@ -47,6 +47,9 @@ struct Traceback {
   bool complete = true;                         // its last line (the exception) was seen
   std::uint64_t first_line = 0, last_line = 0;  // 1-based, in the source
   std::uint64_t exception_line = 0;             // 1-based line of "Type: message", 0 if none
+  // What followed it in the same stream: nothing, or an exception raised while this one was handled or because of it.
+  enum class Next { none, during_handling, direct_cause };
+  Next next = Next::none;
 };
 
 // One completed step of a training loop.
