@@ -1,0 +1,105 @@
+// What scripts on huggingface/transformers print: TrainingArguments(...) in one line or many (training_args.py, __str__), the model's
+// configuration ("Model config LlamaConfig {", configuration_utils.py), the trainer's lines (trainer.py, _inner_training_loop).
+#include "parsers/base/text.hpp"
+#include "parsers/config/dialects.hpp"
+#include "parsers/config/dict_reader.hpp"
+#include "parsers/config/line_facts.hpp"
+#include "parsers/config/merge.hpp"
+#include "parsers/config/readers.hpp"
+
+namespace triage::parsers {
+namespace {
+
+constexpr std::string_view kArguments[] = {"TrainingArguments(", "SFTConfig(", "GRPOConfig(", "DPOConfig("};
+constexpr std::string_view kModel[] = {"Model config "};
+constexpr std::string_view kLines[] = {"Instantaneous batch size per device = ", "Total train batch size (w. parallel", "Gradient Accumulation steps = ",
+                                       "Total optimization steps = ", "Number of trainable parameters = "};
+
+class TrainingArguments final : public DictReader {
+ public:
+  std::string_view name() const override { return "training arguments"; }
+  std::span<const std::string_view> triggers() const override { return kArguments; }
+
+ protected:
+  std::size_t start_of(std::string_view message) override {
+    for (const std::string_view mark : kArguments) {
+      const auto at = message.find(mark);
+      if (at == std::string_view::npos) continue;
+      // Not source code: "training_args = TrainingArguments(" and "args=TrainingArguments(" of an echoed line
+      const std::string_view before = trim_right(message.substr(0, at));
+      if (!before.empty() && (before.back() == '=' || contains(before, "return") || contains(before, "import"))) return std::string_view::npos;
+      std::size_t start = at;
+      while (start > 0 && (is_alnum(message[start - 1]) || message[start - 1] == '_')) --start;
+      return start;
+    }
+    return std::string_view::npos;
+  }
+  // "per_device_train_batch_size=4," or the closing ")"; values that are dicts may break.
+  bool fits(std::string_view line) const override {
+    const std::string_view text = trim(line);
+    if (text == ")" || text.empty()) return true;
+    std::size_t end = 0;
+    while (end < text.size() && (is_alnum(text[end]) || text[end] == '_')) ++end;
+    if (end > 0 && end < text.size() && text[end] == '=') return true;
+    return literal_shaped(line);
+  }
+  void apply(const FlatSettings& settings, Target& target) override {
+    if (settings.size() < 5) return;
+    add_framework(target.config(), "huggingface");
+    target.raw(settings);
+    apply_training_arguments(settings, target);
+  }
+};
+
+class ModelConfig final : public DictReader {
+ public:
+  std::string_view name() const override { return "model config"; }
+  std::span<const std::string_view> triggers() const override { return kModel; }
+
+ protected:
+  // "Model config LlamaConfig {"
+  std::size_t start_of(std::string_view message) override {
+    const std::string_view rest = after_mark(message, kModel[0]);
+    const std::string_view type = rest.substr(0, rest.find(' '));
+    if (type.size() < 7 || type.substr(type.size() - 6) != "Config") return std::string_view::npos;
+    const auto brace = message.find('{', message.find(kModel[0]));
+    return brace == std::string_view::npos ? brace : brace;
+  }
+  void apply(const FlatSettings& settings, Target& target) override {
+    if (settings.size() < 3) return;
+    add_framework(target.config(), "huggingface");
+    target.raw(settings, "model_config.");
+    apply_model_config(settings, target);
+  }
+};
+
+class TrainerLines final : public LineReader {
+ public:
+  std::string_view name() const override { return "trainer lines"; }
+  std::span<const std::string_view> triggers() const override { return kLines; }
+
+ protected:
+  void read(std::string_view message, const Record&) override {
+    fact(message, kLines[0], Key::micro_batch);
+    if (contains(message, kLines[1])) fact(message, "& accumulation) = ", Key::global_batch);
+    fact(message, kLines[2], Key::gradient_accumulation);
+    fact(message, kLines[3], Key::train_steps);
+    fact(message, kLines[4], Key::trainable_parameters);
+  }
+
+ private:
+  void fact(std::string_view message, std::string_view mark, Key key) {
+    const std::string number = number_after(message, mark);
+    if (number.empty()) return;
+    this->key(key, number);
+    framework("huggingface");
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<ConfigReader> make_training_arguments_reader() { return std::make_unique<TrainingArguments>(); }
+std::unique_ptr<ConfigReader> make_model_config_reader() { return std::make_unique<ModelConfig>(); }
+std::unique_ptr<ConfigReader> make_trainer_lines_reader() { return std::make_unique<TrainerLines>(); }
+
+}  // namespace triage::parsers
