@@ -30,6 +30,7 @@ struct FactName {
 // Filled by facts_of (rank.cpp). Sizes come twice: as text ("2.00 GiB") and as a number of GiB.
 constexpr std::array kFacts = {
     FactName{"kind", Type::text},          FactName{"phase", Type::text},
+    FactName{"frameworks", Type::list},
     FactName{"backend", Type::text},       FactName{"node", Type::text},
     FactName{"rank", Type::number},        FactName{"local_rank", Type::number},
     FactName{"device", Type::number},      FactName{"step", Type::number},

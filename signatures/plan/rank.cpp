@@ -19,8 +19,9 @@ namespace {
 constexpr std::size_t kShown = 6;       // fixes of one answer
 constexpr std::size_t kAFamily = 2;     // of one family, while others are worth showing
 constexpr std::size_t kLeast = 3;       // below that, a family may give more
-constexpr std::size_t kSettings = 5;    // forms of one fix, when the program is not known
+constexpr std::size_t kSettings = 4;    // forms of one fix, when the program is not known
 constexpr int kUsualWeight = 40;        // of a fix without an order for this kind and phase
+constexpr int kUnknownCost = 5;         // taken off for a precondition that could not be checked
 constexpr int kLeastWeight = 10;        // below that a fix is not worth a line
 
 bool contains(const std::vector<std::string>& list, std::string_view item) {
@@ -82,7 +83,11 @@ class Planner {
  public:
   Planner(const Diagnosis& diagnosis, const std::vector<CatalogueFix>& catalogue)
       : diagnosis_(diagnosis), catalogue_(catalogue), facts_(facts_of(diagnosis)),
-        frameworks_(frameworks_of(diagnosis)) {}
+        frameworks_(frameworks_of(diagnosis)), config_(diagnosis.config) {
+    if (frameworks_.empty()) return;
+    facts_["frameworks"] = frameworks_;
+    if (!config_.has(Key::framework)) config_.set(Key::framework, frameworks_.front(), "what the log shows");
+  }
 
   Plan run() {
     Plan plan;
@@ -112,9 +117,13 @@ class Planner {
     const bool by_family = contains(diagnosis_.fix_hints, entry.family);
     const bool kind_fits = std::any_of(entry.kinds.begin(), entry.kinds.end(),
                                        [&](const std::string& k) { return under(diagnosis_.kind, k); });
+    const auto has_phase = [&entry](Phase phase) {
+      return std::find(entry.phases.begin(), entry.phases.end(), phase) != entry.phases.end();
+    };
+    // An unknown phase is most often inside the training step: what counts there counts then.
     const bool phase_fits =
-        entry.phases.empty() || diagnosis_.phase == Phase::unknown ||
-        std::find(entry.phases.begin(), entry.phases.end(), diagnosis_.phase) != entry.phases.end();
+        entry.phases.empty() || has_phase(diagnosis_.phase) ||
+        (diagnosis_.phase == Phase::unknown && has_phase(Phase::forward));
     if (!phase_fits) return false;
     if (entry.family == "recompute" && request_too_large()) return false;
     // The rule of a device memory message names families before the ledger refined the kind: the refined kind decides.
@@ -140,35 +149,47 @@ class Planner {
   int weight(const CatalogueFix& entry) const {
     const std::string_view phase = phase_key(diagnosis_.phase);
     std::size_t longest = 0;
-    int by_kind = -1, by_phase = -1, other = kUsualWeight;
+    int by_kind = -1, by_phase = -1, in_step = -1, other = kUsualWeight;
     for (const auto& [name, value] : entry.order) {
       if (name == "any") other = value;
       else if (name == phase) by_phase = value;
+      else if (name == "forward") in_step = value;
       else if (under(diagnosis_.kind, name) && name.size() >= longest) {
         longest = name.size();
         by_kind = value;
       }
     }
-    return by_kind >= 0 ? by_kind : by_phase >= 0 ? by_phase : other;
+    if (by_kind >= 0) return by_kind;
+    if (by_phase >= 0) return by_phase;
+    if (diagnosis_.phase == Phase::unknown && in_step >= 0) return in_step * 9 / 10;
+    return other;
+  }
+
+  // The names that a condition lacks: "micro_batch, world". Empty: none that the user could look up.
+  std::string lacking(const Expression& condition) const {
+    std::string names;
+    for (const std::string& name : condition.missing(scope()))
+      if (name != "framework" && !is_fact_name(name)) names += (names.empty() ? "" : ", ") + name;
+    return names;
   }
 
   bool possible(Candidate& candidate) const {
-    for (const Expression& exclude : candidate.entry->excludes)
+    const auto& excludes = candidate.entry->excludes;
+    for (const Expression& exclude : excludes)
       if (exclude.truth(scope()) == Truth::yes) return false;
     for (const Requirement& need : candidate.entry->needs) {
       const Truth truth = need.condition.truth(scope());
       if (truth == Truth::no) return false;
       if (truth == Truth::yes) continue;
-      if (!need.say.empty()) {
-        candidate.unknown.push_back(need.say);
-      } else {
-        std::string names;
-        for (const std::string& name : need.condition.missing(scope()))
-          names += (names.empty() ? "" : ", ") + name;
-        candidate.unknown.push_back(need.condition.text() + " (the log does not state " + names + ")");
-      }
-      candidate.weight -= 2;
+      candidate.unknown.push_back(!need.say.empty() ? need.say
+                                                    : need.condition.text() + " (the log does not state " +
+                                                          lacking(need.condition) + ")");
+      candidate.weight -= kUnknownCost;
     }
+    // The first exclusion is the one that says that the fix is on already.
+    if (!excludes.empty() && excludes.front().truth(scope()) == Truth::unknown)
+      if (const std::string names = lacking(excludes.front()); !names.empty())
+        candidate.unknown.push_back("not ruled out by " + names + ", which the log does not state");
     return true;
   }
 
@@ -201,7 +222,10 @@ class Planner {
     if (candidate.apply.empty() && !any_environment(forms)) return false;
     for (const auto& [framework, text] : forms)
       if (is_environment_name(framework)) take(framework);
-    if (frameworks_.empty())
+    // Nothing names the program: where no form is for all programs, the forms of the most used ones stand as well.
+    const bool general = std::any_of(forms.begin(), forms.end(),
+                                     [](const auto& form) { return form.first == "any"; });
+    if (frameworks_.empty() && !general)
       for (const auto& [framework, text] : forms)
         if (candidate.apply.size() < kSettings) take(framework);
     put_environment_first(candidate.apply);
@@ -253,12 +277,13 @@ class Planner {
     return fix;
   }
 
-  Scope scope() const { return {diagnosis_.config, facts_}; }
+  Scope scope() const { return {config_, facts_}; }
 
   const Diagnosis& diagnosis_;
   const std::vector<CatalogueFix>& catalogue_;
   Facts facts_;
   std::vector<std::string> frameworks_;
+  parsers::RunConfig config_;           // with the framework, where only other lines name it
 };
 
 }  // namespace
