@@ -4,6 +4,7 @@
 #include "parsers/base/text.hpp"
 #include "parsers/records/launcher_prefix.hpp"
 #include "parsers/records/logger_prefix.hpp"
+#include "parsers/records/stream_key.hpp"
 #include "parsers/records/system_log.hpp"
 
 namespace triage::parsers {
@@ -121,9 +122,13 @@ Record Peeler::peel(const Line& line) {
       if (inner.data() == nullptr) break;
       ++json_depth;
       text = inner;
+      record.stream = stream_key(record);
       continue;
     }
-    if (!peel_system(text, record, default_year_) && !peel_launcher(text, record) && !peel_logger(text, record, default_year_)) break;
+    if (peel_system(text, record, default_year_) || peel_launcher(text, record))
+      record.stream = stream_key(record);
+    else if (!peel_logger(text, record, default_year_))
+      break;
   }
   cut_repeats(text, record);
   read_nccl_head(text, record);

@@ -26,6 +26,7 @@ struct Record {
   std::optional<TimePoint> time;
   Level level = Level::unknown;
   bool system = false;                   // kernel, journal, scheduler line rather than the program's own
+  std::uint64_t stream = 0;              // whose output this is, as launchers and containers tell (stream_key.hpp); 0: no prefix
   std::uint32_t repeats = 1;             // Ray's "[repeated 6x across cluster]"
 };
 

@@ -6,7 +6,6 @@
 
 #include "parsers/base/limits.hpp"
 #include "parsers/base/text.hpp"
-#include "parsers/records/stream_key.hpp"
 
 namespace triage::parsers {
 namespace {
@@ -21,6 +20,7 @@ constexpr std::size_t kBareMessageLines = 12;      // lines of a message without
 constexpr std::size_t kSourceBytes = 512;
 constexpr std::size_t kNameBytes = 1024;
 constexpr int kNoise = 16;
+constexpr int kHeadlessNoise = 2;
 constexpr int kOtherLines = 50;                    // loggers' lines between the lines of a native trace
 constexpr std::size_t kAllBytes = 64 * 1024 * 1024;  // text of all open traces, and of all finished ones
 
@@ -117,8 +117,8 @@ std::optional<NativeHead> read_native_head(std::string_view text) {
 }  // namespace
 
 std::span<const std::string_view> TracebackAssembler::triggers() {
-  static constexpr std::array<std::string_view, 14> kTriggers = {
-      kHeader, "Fatal Python error: ", "(most recent call first)", "terminate called ", "terminating due to uncaught exception",
+  static constexpr std::array<std::string_view, 15> kTriggers = {
+      kHeader, "  File \"", "Fatal Python error: ", "(most recent call first)", "terminate called ", "terminating due to uncaught exception",
       "Exception raised from ", "Caught signal ", "received by PID ", "Assertion `", "#0  0x", "Program terminated with signal",
       "received signal SIG", "RayTaskError(", "Exception ignored in"};
   return kTriggers;
@@ -180,7 +180,7 @@ void TracebackAssembler::end_trace(Stream& stream) {
     std::rotate(trace.frames.begin() + static_cast<std::ptrdiff_t>(half), trace.frames.begin() + static_cast<std::ptrdiff_t>(half + turn), trace.frames.end());
   }
   if (trace.language == Traceback::Language::faulthandler) std::reverse(trace.frames.begin(), trace.frames.end());
-  const bool says_something = !trace.frames.empty() || !trace.exception.empty();
+  const bool says_something = !trace.exception.empty() || (!trace.frames.empty() && !stream.headless);
   if (stream.form != Form::waiting && !stream.discard && says_something && finished_.size() < limits::kFindingsPerSource) {
     finished_bytes_ += stream.bytes;
     if (finished_bytes_ > kAllBytes) trace.frames.clear();
@@ -189,7 +189,7 @@ void TracebackAssembler::end_trace(Stream& stream) {
   open_bytes_ -= std::min(open_bytes_, stream.bytes);
   const bool group = stream.group;
   Stream fresh;
-  fresh.key = std::move(stream.key);
+  fresh.key = stream.key;
   fresh.last_record = stream.last_record;
   fresh.group = group;
   stream = std::move(fresh);
@@ -232,8 +232,7 @@ Part TracebackAssembler::offer(const Record& record) {
 Part TracebackAssembler::offer_line(const Record& record, std::string_view text) {
   Stream* stream = nullptr;
   if (!streams_.empty()) {
-    stream_key(record, key_);
-    const auto found = by_key_.find(key_);
+    const auto found = by_key_.find(record.stream);
     if (found != by_key_.end()) {
       streams_.splice(streams_.end(), streams_, found->second);
       stream = &*found->second;
@@ -308,9 +307,18 @@ Part TracebackAssembler::open_trace(const Record& record, std::string_view text,
     fresh.form = Form::cpp;
     trace.language = Traceback::Language::cpp;
     trace.complete = true;
+    fresh.headless = !body.starts_with("#0");
     bool again = false;
     part = go_on_cpp(fresh, record, text, again);
     if (part == Part::none) part = Part::inside;
+  } else if (const auto frame = read_python_frame(text)) {
+    fresh.form = Form::python;
+    fresh.headless = true;
+    const std::size_t indent = blanks_before(text);
+    fresh.indent = indent > 2 ? indent - 2 : 0;
+    fresh.group = idle && idle->group;
+    fresh.discard = idle && idle->discard;
+    add_frame(fresh, *frame);
   } else if (starts_with_any(body, {"Exception ignored in", "--- Logging error ---"})) {
     fresh.discard = true;
   } else {
@@ -325,7 +333,7 @@ Part TracebackAssembler::open_trace(const Record& record, std::string_view text,
   }
   fresh.prefixed = is_logger_line(record);
   fresh.last_record = records_;
-  stream_key(record, fresh.key);
+  fresh.key = record.stream;
   if (idle) {
     *idle = std::move(fresh);
     return part;
@@ -397,7 +405,7 @@ Part TracebackAssembler::go_on_python(Stream& stream, const Record& record, std:
   const std::string_view body = text.substr(indent);
   if (body.starts_with("ray::") && contains(body, "(pid=")) return Part::inside;
   if (const auto exception = read_exception(body, true)) return take_exception(stream, record, exception->type, exception->message);
-  return noise(stream, kNoise, again);
+  return noise(stream, stream.headless ? kHeadlessNoise : kNoise, again);
 }
 
 Part TracebackAssembler::go_on_message(Stream& stream, const Record& record, std::string_view text, bool& again) {
@@ -540,7 +548,7 @@ Part TracebackAssembler::go_on_faulthandler(Stream& stream, const Record& record
   if (starts_with_any(body, {"...", "<no Python frame>", "Python runtime state:", "Current thread's C stack trace", "Binary file \"", "<cannot get C stack",
                              "Thread 0x", "<truncated rest of calls>", "<invalid frame>"}))
     return inside();
-  if (read_header(text) || read_native_head(body) || body.starts_with("Fatal Python error: ")) {
+  if (read_header(text) || read_native_head(body) || body.starts_with("Fatal Python error: ") || read_exception(text, false)) {
     end_trace(stream);
     again = true;
     return Part::none;
@@ -591,7 +599,7 @@ Part TracebackAssembler::go_on_cpp(Stream& stream, const Record& record, std::st
     end_trace(stream);
     return Part::inside;
   }
-  if (read_header(text) || read_native_head(body) || body.starts_with("Fatal Python error: ")) {
+  if (read_header(text) || read_native_head(body) || body.starts_with("Fatal Python error: ") || read_exception(text, false)) {
     end_trace(stream);
     again = true;
     return Part::none;

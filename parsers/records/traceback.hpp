@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <list>
 #include <span>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -47,7 +46,7 @@ class TracebackAssembler {
   enum class Form : std::uint8_t { waiting, python, rich, ipython, faulthandler, cpp, cuda };
 
   struct Stream {
-    std::string key;
+    std::uint64_t key = 0;           // Record::stream
     Form form = Form::waiting;
     Traceback trace;
     std::size_t indent = 0;          // blanks before the header: its exception line has as many
@@ -61,6 +60,7 @@ class TracebackAssembler {
     bool current_seen = false;       // faulthandler: the current thread's frames were read
     bool discard = false;            // quoted or ignored
     bool prefixed = false;           // the header had a logger's prefix
+    bool headless = false;           // begun by a frame: the header was cut off or went to another stream
     bool group = false;              // inside an exception group: lines begin with '|'
     bool blank_seen = false;         // since the exception line
     std::uint64_t last_record = 0;
@@ -87,10 +87,9 @@ class TracebackAssembler {
   void drop_idle();
 
   Streams streams_;                          // least recently used first
-  std::unordered_map<std::string, Streams::iterator> by_key_;
+  std::unordered_map<std::uint64_t, Streams::iterator> by_key_;
   std::vector<Traceback> finished_;
   const Traceback* named_ = nullptr;
-  std::string key_;
   std::uint64_t records_ = 0;
   std::size_t open_bytes_ = 0, finished_bytes_ = 0;
 };

@@ -16,15 +16,17 @@ bool is_identifier_char(char c) { return is_alnum(c) || c == '_' || static_cast<
 std::optional<std::int64_t> read_line_number(std::string_view& text) { return take_integer(text); }
 
 // Endings of exception names in Python's standard library and in the libraries that training jobs use.
-bool has_exception_name(std::string_view last, bool dotted) {
+bool has_exception_name(std::string_view name, std::string_view last) {
+  const bool dotted = name.size() > last.size();
   constexpr std::array<std::string_view, 8> kEnds = {"Error", "Exception", "Interrupt", "Exit", "Timeout", "Failure", "ExceptionGroup", "Fault"};
   // Bare words that name no kind ("Error: ...", "Timeout: ...") are prose unless a module stands before them.
   for (const std::string_view end : kEnds)
     if (last.ends_with(end)) return dotted || last.size() > end.size() || last == "Exception" || last == "ExceptionGroup";
-  constexpr std::array<std::string_view, 14> kNames = {"StopIteration", "StopAsyncIteration", "BrokenProcessPool", "BrokenPipe", "BadZipFile",
+  constexpr std::array<std::string_view, 15> kNames = {"StopIteration", "StopAsyncIteration", "OutOfResources", "BrokenProcessPool", "BrokenPipe", "BadZipFile",
                                                        "NoSuchKey", "ActorDiedError", "WorkerCrashedError", "CancelledError", "OutOfMemory",
                                                        "Empty", "Full", "InvalidStateError", "UnexpectedStatus"};
   if (std::find(kNames.begin(), kNames.end(), last) != kNames.end()) return dotted || (last != "Empty" && last != "Full");
+  if (dotted && last[0] >= 'A' && last[0] <= 'Z' && !last.ends_with("Warning") && (contains(name, "errors.") || contains(name, "exceptions."))) return true;
   return dotted && (last == "error" || last == "gaierror" || last == "timeout" || last == "herror");
 }
 
@@ -203,7 +205,7 @@ std::optional<DeviceAssert> read_device_assert(std::string_view text) {
     const auto line = take_integer(rest);
     if (!line || !consume(rest, ": ")) continue;
     const std::string_view file = head.substr(0, colon);
-    const std::size_t blank = file.rfind(' ');
+    const std::size_t blank = file.find_last_of(" ]\r");
     out.frame = {blank == std::string_view::npos ? file : file.substr(blank + 1), trim(rest), *line};
     return out;
   }
@@ -243,7 +245,7 @@ std::optional<ExceptionText> read_exception(std::string_view text, bool in_trace
     return std::nullopt;
   }
   const bool capital = tail[0] >= 'A' && tail[0] <= 'Z';
-  const bool known = has_exception_name(tail, dotted);
+  const bool known = has_exception_name(text.substr(0, end), tail);
   if (!known && !(in_traceback && (capital || dotted || locals))) return std::nullopt;
   if (!known && (is_level(tail) || tail == "Traceback" || tail.ends_with("Warning"))) return std::nullopt;
   return ExceptionText{type, trim(rest)};
