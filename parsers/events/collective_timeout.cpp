@@ -12,14 +12,15 @@ namespace triage::parsers {
 
 namespace {
 
+constexpr std::size_t kBracketBytes = 512;  // a group's description may name its ranks
+
 // "[Rank 3]", "[PG 1 Rank 0]", "[PG ID 0 PG GUID 0(default_pg) Rank 5]": rank and group. Only brackets that hold "Rank " count.
 void read_bracket(std::string_view message, CollectiveTimeout& out) {
   for (std::size_t at = message.find('['); at != std::string_view::npos; at = message.find('[', at + 1)) {
-    const auto end = message.find(']', at);
-    if (end == std::string_view::npos) return;
-    const auto inside = message.substr(at + 1, end - at - 1);
+    const auto window = message.substr(at + 1, kBracketBytes);
+    const auto inside = window.substr(0, window.find(']'));
     Scan rank(inside);
-    if (inside.size() > 256 || !rank.after("Rank ")) continue;
+    if (inside.size() == window.size() || !rank.after("Rank ")) continue;
     out.rank = rank_number(rank.integer());
     Scan group(inside);
     if (group.word("PG ID ") || group.word("PG ")) {

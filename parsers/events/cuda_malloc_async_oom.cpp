@@ -28,7 +28,7 @@ class CudaMallocAsyncOom final : public EventReader {
     if (!open_) {
       if (!contains(message, kHead)) return Offer::not_mine;
       open_ = true;
-      stream_ = Stream::of(record);
+      stream_.open(record);
       first_ = last_ = record.line.number;
       event_.backend = "cuda";
       event_.format = "cuda-malloc-async";

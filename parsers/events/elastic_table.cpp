@@ -60,7 +60,7 @@ class ElasticTableReader final : public EventReader {
     if (!open_) {
       if (part == Part::none || part == Part::text) return Offer::not_mine;
       open_ = true;
-      stream_ = Stream::of(record);
+      stream_.open(record);
       first_ = record.line.number;
     } else if (!stream_.holds(record) && !row_number(record)) {
       return other();

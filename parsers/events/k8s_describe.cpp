@@ -34,7 +34,7 @@ class K8sDescribe final : public EventReader {
       const bool pod = equal_ignoring_case(key, "reason") && (value == "OOMKilled" || value == "Evicted");
       if (!state && !pod && line != "terminated:") return Offer::not_mine;
       open_ = true;
-      stream_ = Stream::of(record);
+      stream_.open(record);
       first_ = record.line.number;
     } else if (!stream_.holds(record)) {
       return ++foreign_ > kForeignLines ? Offer::ended_before : Offer::not_mine;

@@ -18,12 +18,14 @@ bool take(std::optional<Bytes>& to, const std::optional<Quantity>& from) {
 
 // "host:pid:tid [3] include/alloc.h:178 NCCL WARN ...": the number is the CUDA device.
 std::optional<int> nccl_device(std::string_view message) {
-  const auto end = message.find("] ");
-  const auto start = end == std::string_view::npos ? end : message.rfind('[', end);
-  if (start == std::string_view::npos) return std::nullopt;
-  Scan scan(message.substr(start + 1, end - start - 1));
-  const auto device = rank_number(scan.integer());
-  return scan.done() ? device : std::nullopt;
+  for (auto at = message.find('['); at != std::string_view::npos; at = message.find('[', at + 1)) {
+    Scan scan(message);
+    scan.move_to(at + 1);
+    if (!is_digit(scan.peek())) continue;
+    const auto device = rank_number(scan.integer());
+    if (scan.word("] ")) return device;
+  }
+  return std::nullopt;
 }
 
 }  // namespace

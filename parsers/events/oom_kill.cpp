@@ -77,7 +77,7 @@ class OomKillReport final : public EventReader {
     if (!open_) {
       if (!start && !contains(message, "oom-kill:constraint=")) return Offer::not_mine;
       open_ = true;
-      stream_ = Stream::of(record);
+      stream_.open(record);
       first_ = record.line.number;
     } else if (start || last_ - first_ > kReportLines) {
       return Offer::ended_before;
