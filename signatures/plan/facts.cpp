@@ -104,6 +104,7 @@ Facts facts_of(const Diagnosis& diagnosis) {
       if (ledger.other_processes.size() > kListed)
         processes += " and " + std::to_string(ledger.other_processes.size() - kListed) + " more";
       put_size(facts, "others", sum);
+      facts["other_count"] = static_cast<double>(ledger.other_processes.size());
       facts["other_processes"] = std::move(processes);
       facts["other_pids"] = std::move(pids);
     }

@@ -63,13 +63,23 @@ std::vector<std::string> frameworks_of(const Diagnosis& diagnosis) {
     if (finding.role == Role::root && finding.rule.starts_with("cupy.")) add("cupy");
   if (names.empty() && under(diagnosis.kind, "jax")) add("jax");
   if (names.empty() && under(diagnosis.kind, "tf")) add("tensorflow");
-  // A program that is only "pytorch" or of no known name is read as plain PyTorch.
+  // A program without forms of its own is read as plain PyTorch.
   std::vector<std::string> known;
   for (const std::string& name : names) {
     const auto forms = forms_of(name);
     if (std::any_of(forms.begin(), forms.end(), is_framework_name)) known.push_back(name);
   }
+  if (known.empty() && !names.empty()) known.emplace_back("pytorch");
   return known;
+}
+
+// A kind that nothing refined stands for its most frequent form.
+std::string refined(const std::string& kind) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kUsual = {
+      {{"gpu.oom", "gpu.oom.capacity"}, {"jax.oom", "jax.oom.runtime"}, {"host.oom", "host.oom.cgroup"}}};
+  for (const auto& [general, usual] : kUsual)
+    if (kind == general) return std::string(usual);
+  return kind;
 }
 
 struct Candidate {
@@ -83,15 +93,16 @@ class Planner {
  public:
   Planner(const Diagnosis& diagnosis, const std::vector<CatalogueFix>& catalogue)
       : diagnosis_(diagnosis), catalogue_(catalogue), facts_(facts_of(diagnosis)),
-        frameworks_(frameworks_of(diagnosis)), config_(diagnosis.config) {
-    if (frameworks_.empty()) return;
-    facts_["frameworks"] = frameworks_;
-    if (!config_.has(Key::framework)) config_.set(Key::framework, frameworks_.front(), "what the log shows");
+        frameworks_(frameworks_of(diagnosis)), config_(diagnosis.config),
+        kind_(refined(diagnosis.kind)) {
+    facts_["kind"] = kind_;
+    facts_["frameworks"] = frameworks_;   // an empty list: none is named
+    if (!frameworks_.empty() && !config_.has(Key::framework)) config_.set(Key::framework, frameworks_.front(), "what the log shows");
   }
 
   Plan run() {
     Plan plan;
-    if (diagnosis_.kind.empty() || diagnosis_.kind == "none") return plan;
+    if (kind_.empty() || kind_ == "none") return plan;
     std::vector<Candidate> candidates;
     for (const CatalogueFix& entry : catalogue_) {
       Candidate candidate;
@@ -112,23 +123,24 @@ class Planner {
   // Does the fix count for this kind and phase, or did the rule name it? Sets the weight.
   bool counts(Candidate& candidate) const {
     const CatalogueFix& entry = *candidate.entry;
-    const bool memory = under(diagnosis_.kind, "gpu.oom");
+    const bool memory = under(kind_, "gpu.oom");
     const bool by_id = contains(diagnosis_.fix_hints, entry.id);
     const bool by_family = contains(diagnosis_.fix_hints, entry.family);
     const bool kind_fits = std::any_of(entry.kinds.begin(), entry.kinds.end(),
-                                       [&](const std::string& k) { return under(diagnosis_.kind, k); });
+                                       [&](const std::string& k) { return under(kind_, k); });
     const auto has_phase = [&entry](Phase phase) {
       return std::find(entry.phases.begin(), entry.phases.end(), phase) != entry.phases.end();
     };
     // An unknown phase is most often inside the training step: what counts there counts then.
     const bool phase_fits =
-        entry.phases.empty() || has_phase(diagnosis_.phase) ||
+        entry.phases.empty() || has_phase(diagnosis_.phase) || (by_id && !memory) ||
         (diagnosis_.phase == Phase::unknown && has_phase(Phase::forward));
     if (!phase_fits) return false;
     if (entry.family == "recompute" && request_too_large()) return false;
-    // The rule of a device memory message names families before the ledger refined the kind: the refined kind decides.
-    if (!kind_fits && (memory || (!by_id && !by_family))) return false;
-    candidate.weight = kind_fits ? weight(entry) : by_id ? kUsualWeight : kUsualWeight / 2;
+    // A family says where to look; which of its fixes are meant, the kind says. The rule of a device memory message names its
+    // fixes before the ledger refined the kind: there the refined kind decides alone.
+    if (!kind_fits && (memory || !by_id)) return false;
+    candidate.weight = kind_fits ? weight(entry) : kUsualWeight;
     if (by_id) candidate.weight += memory ? 6 : 35;
     else if (by_family) candidate.weight += memory ? 2 : 10;
     for (const Boost& boost : entry.boosts)
@@ -154,7 +166,7 @@ class Planner {
       if (name == "any") other = value;
       else if (name == phase) by_phase = value;
       else if (name == "forward") in_step = value;
-      else if (under(diagnosis_.kind, name) && name.size() >= longest) {
+      else if (under(kind_, name) && name.size() >= longest) {
         longest = name.size();
         by_kind = value;
       }
@@ -237,7 +249,7 @@ class Planner {
   }
   // host.oom.slurm: what to tell Slurm comes before the rest.
   void put_environment_first(std::vector<FixSetting>& apply) const {
-    const std::string_view kind = diagnosis_.kind;
+    const std::string_view kind = kind_;
     const std::string_view name = kind.ends_with(".slurm") ? "slurm"
                                   : kind.ends_with(".k8s") || kind.ends_with(".evicted") ? "kubernetes"
                                   : kind.ends_with(".ray")                               ? "ray"
@@ -284,6 +296,7 @@ class Planner {
   Facts facts_;
   std::vector<std::string> frameworks_;
   parsers::RunConfig config_;           // with the framework, where only other lines name it
+  std::string kind_;
 };
 
 }  // namespace

@@ -110,7 +110,8 @@ inline std::vector<std::string> all_kinds() {
           "sched.requeued", "sched.launch",
           "io.enospc", "io.emfile", "io.stale", "io.eio", "ckpt.corrupt", "ckpt.missing", "ckpt.mismatch",
           "num.nan", "num.spike", "data.index", "data.worker", "config.assertion", "config.argument",
-          "env.import", "env.version", "net.hub", "user.exception"};
+          "env.import", "env.version", "env.compile", "env.permission", "net.hub", "net.wandb", "user.exception",
+          "proc.sigint", "gpu.oom", "jax.oom", "host.oom"};
 }
 
 }  // namespace triage::signatures::tests

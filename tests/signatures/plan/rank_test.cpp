@@ -300,6 +300,41 @@ TEST_CASE("a fix that the rule names by id leads outside device memory") {
   CHECK(plan_fixes(diagnosis, catalogue()).fixes[0].id == "collective.longer_timeout");
 }
 
+TEST_CASE("a family that a rule names brings none of its fixes that are for other kinds") {
+  Diagnosis diagnosis;
+  diagnosis.kind = "num.nan";
+  diagnosis.fix_hints = {"precision", "data"};
+  const Plan plan = plan_fixes(diagnosis, catalogue());
+  CAPTURE(joined(plan));
+  CHECK(!plan.fixes.empty());
+  CHECK(!offers(plan, "precision"));
+  diagnosis.fix_hints = {"precision.bf16"};
+  CHECK(find(plan_fixes(diagnosis, catalogue()), "precision.bf16"));
+}
+
+TEST_CASE("several processes of the job on one card: each rank gets its own card first") {
+  Diagnosis diagnosis = other_process();
+  diagnosis.ledger->other_processes = {{11, gib(4)}, {12, gib(4)}, {13, gib(4)}};
+  CHECK(plan_fixes(diagnosis, catalogue()).fixes[0].id == "process.one_device");
+}
+
+TEST_CASE("saving a checkpoint: neither a smaller batch nor recompute nor allocator settings") {
+  Diagnosis diagnosis = capacity_forward();
+  diagnosis.phase = Phase::checkpoint;
+  const Plan plan = plan_fixes(diagnosis, catalogue());
+  CAPTURE(joined(plan));
+  REQUIRE(!plan.fixes.empty());
+  CHECK(family(plan.fixes[0]) == "checkpoint");
+  for (const char* name : {"recompute", "micro_batch", "allocator"}) CHECK(!offers(plan, name));
+}
+
+TEST_CASE("where little is reserved and unallocated, expandable segments are not proposed") {
+  Diagnosis diagnosis = capacity_forward();
+  diagnosis.ledger = ledger(79.1, 0.1, 1.5, 78.9, 77.9, 0.5);
+  for (const CatalogueFix& entry : catalogue())
+    if (entry.id == "allocator.expandable") CHECK(plan_fixes(diagnosis, {entry}).fixes.empty());
+}
+
 TEST_CASE("CuPy's failures get CuPy's fixes") {
   Diagnosis diagnosis = oom("gpu.oom.capacity", Phase::unknown);
   Finding finding;
