@@ -40,7 +40,8 @@ std::vector<std::unique_ptr<EventReader>> make_event_readers();
 // Names that a rule may give in `parser:` (single-message parsers and EventReaders).
 std::span<const std::string_view> event_parser_names();
 
-// Reads one message (may hold '\n') with the named single-message parser. monostate: it is not of that form.
+// Reads one message (may hold '\n') with the named parser; an EventReader's name reads a block that the message holds, or the one
+// line that tells most of it (the kernel's victim, "OOMKilled"). monostate: it is not of that form.
 Event read_event(std::string_view parser, std::string_view message);
 
 // One completed training step, or nothing. Any framework. The record's time, if any, is copied.

@@ -158,7 +158,12 @@ bool read_container_exit(std::string_view message, ProcessExit& exit) {
     }
     return true;
   }
-  scan.move_to(0);
+  if (scan.after("he node was low on resource: ") || contains(message, "evicted by the kubelet") || contains(message, "Evicted pod")) {
+    exit.out_of_memory = scan.rest().starts_with("memory");
+    exit.reason = "Evicted: " + std::string(trim(message).substr(0, 512));
+    exit.printer = "kubernetes";
+    return true;
+  }
   if (scan.after("command terminated with exit code ")) {
     exit.printer = "kubernetes";
   } else if (scan.after(" exited with code ") || scan.after("Exited (")) {

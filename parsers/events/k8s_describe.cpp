@@ -52,6 +52,7 @@ class K8sDescribe final : public EventReader {
     if (open_ && failed) {
       exit_.printer = "kubernetes";
       if (evicted_ && !message_.empty()) exit_.reason += ": " + message_;
+      if (contains(message_, "low on resource: memory")) exit_.out_of_memory = true;
       block = Block{exit_, first_, last_, false};
     }
     *this = K8sDescribe();

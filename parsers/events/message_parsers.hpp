@@ -18,6 +18,8 @@ Event read_triton_resources(std::string_view message);
 Event read_nccl_alloc(std::string_view message);
 Event read_collective_timeout(std::string_view message);
 Event read_process_exit(std::string_view message);
+// What container runtimes and Kubernetes say of an end in one line.
+Event read_container_end(std::string_view message);
 Event read_xid(std::string_view message);
 // The kernel's line about the victim. The whole report: oom_kill_report in block_readers.hpp.
 Event read_oom_kill(std::string_view message);

@@ -66,7 +66,8 @@ class OomKillReport final : public EventReader {
  public:
   std::string_view name() const override { return "oom_kill_report"; }
   std::span<const std::string_view> triggers() const override {
-    static constexpr std::array<std::string_view, 2> kTriggers{"invoked oom-killer", "oom-kill:constraint="};
+    // A log that was cut may show the victim's line only.
+    static constexpr std::array<std::string_view, 3> kTriggers{"invoked oom-killer", "oom-kill:constraint=", "ut of memory: Kill"};
     return kTriggers;
   }
   bool open() const override { return open_; }
@@ -75,7 +76,7 @@ class OomKillReport final : public EventReader {
     const auto message = record.message;
     const bool start = contains(message, "invoked oom-killer");
     if (!open_) {
-      if (!start && !contains(message, "oom-kill:constraint=")) return Offer::not_mine;
+      if (!start && !contains(message, "oom-kill:constraint=") && !contains(message, "ut of memory: Kill")) return Offer::not_mine;
       open_ = true;
       stream_.open(record);
       first_ = record.line.number;

@@ -197,6 +197,12 @@ constexpr std::array<Reader, 12> kReaders{read_torchrun, read_deepspeed, read_sl
 
 }  // namespace
 
+Event read_container_end(std::string_view message) {
+  ProcessExit exit;
+  if (!read_container_exit(message, exit)) return {};
+  return exit;
+}
+
 Event read_process_exit(std::string_view message) {
   for (const Reader reader : kReaders) {
     ProcessExit exit;

@@ -191,7 +191,8 @@ std::optional<Progress> read_bar(std::string_view message) {
   if (!total || !scan.word("[") || !(*done >= 1 && *done < 9e15) || !(*total >= 1 && *total < 9e15)) return std::nullopt;
   const auto meter = scan.rest();
   const auto rate = meter.find("it/s"), time = meter.find("s/it");
-  if (rate == std::string_view::npos && time == std::string_view::npos) return std::nullopt;
+  const bool lightning = contains(meter, "v_num=") || contains(meter, "reduced_train_loss=");  // NeMo's bar has no rate
+  if (rate == std::string_view::npos && time == std::string_view::npos && !lightning) return std::nullopt;
   const auto description = message.substr(begin, start - begin);
   if (!trains(description)) return std::nullopt;
   Progress out;
@@ -201,13 +202,14 @@ std::optional<Progress> read_bar(std::string_view message) {
     auto from = time;
     while (from > 0 && (is_digit(meter[from - 1]) || meter[from - 1] == '.')) --from;
     out.step_seconds = read_double(meter.substr(from, time - from));
-  } else {
+  } else if (rate != std::string_view::npos) {
     auto from = rate;
     while (from > 0 && (is_digit(meter[from - 1]) || meter[from - 1] == '.')) --from;
     if (const auto per_second = read_double(meter.substr(from, rate - from)); per_second && *per_second > 0) out.step_seconds = 1 / *per_second;
   }
   out.loss = value_of(meter, "reduced_train_loss");
-  out.printer = out.loss ? "nemo" : contains(meter, "v_num=") || contains(description, "Epoch ") ? "lightning" : "tqdm";
+  if (!out.step_seconds) out.step_seconds = value_of(meter, "train_step_timing in s");
+  out.printer = out.loss ? "nemo" : lightning || contains(description, "Epoch ") ? "lightning" : "tqdm";
   for (const std::string_view key : {"train_loss", "train_loss_step", "loss"})
     if (!out.loss) out.loss = value_of(meter, key);
   out.grad_norm = value_of(meter, "grad_norm");
@@ -267,6 +269,9 @@ std::optional<Progress> read_progress(const Record& record) {
   for (const Reader reader : kReaders) {
     auto out = reader(record.message);
     if (!out) continue;
+    if (!out->iteration && out->printer == "huggingface") {  // the bar may stand in front of the numbers, or behind them
+      if (const auto bar = read_bar(record.message)) out->iteration = bar->iteration, out->total = bar->total;
+    }
     out->bad_number = out->bad_number || bad(out->loss) || bad(out->grad_norm);
     out->rank = record.rank;
     out->time = record.time;
@@ -277,8 +282,8 @@ std::optional<Progress> read_progress(const Record& record) {
 }
 
 std::span<const std::string_view> progress_literals() {
-  static constexpr std::array<std::string_view, 20> kLiterals{
-      "elapsed time per iteration", "Training epoch ", ", skipped=", "RunningAvgSamplesPerSec=", "iter time (s)", "{'loss': ", "memory: ",
+  static constexpr std::array<std::string_view, 23> kLiterals{
+      "elapsed time per iteration", "Training epoch ", ", skipped=", "RunningAvgSamplesPerSec=", "iter time (s)", "{'loss': ", "memory: ", "reduced_train_loss", "v_num=", "train/loss",
       "global_seqlen", "timing_s/step", "completed step: ", "it/s]", "s/it]", "it/s, ", "s/it, ", " loss ", " loss:", " loss=", " Loss:", "] step ",
       " Loss "};
   return kLiterals;

@@ -1,8 +1,10 @@
+#include "parsers/base/text.hpp"
 #include "parsers/events/block_readers.hpp"
 #include "parsers/events/event_reader.hpp"
 #include "parsers/events/message_parsers.hpp"
 
 #include <array>
+#include <utility>
 
 namespace triage::parsers {
 
@@ -21,6 +23,22 @@ constexpr std::array<std::string_view, 14> kNames{
     "torch_oom", "cupy_oom", "jax_oom", "tf_oom", "triton_resources", "nccl_alloc", "collective_timeout", "process_exit", "xid", "oom_kill",
     "elastic_table", "oom_kill_report", "cuda_malloc_async_oom", "k8s_describe"};
 
+// A block reader over the lines of one message, for rules that name it: a message may hold the whole block.
+Event read_block(std::string_view name, std::string_view message) {
+  for (const auto& reader : make_event_readers()) {
+    if (reader->name() != name) continue;
+    Record record;
+    for (const auto line : split(message, '\n')) {
+      ++record.line.number;
+      record.message = record.line.text = line;
+      const auto offer = reader->offer(record);
+      if (offer == Offer::finished || offer == Offer::ended_before) break;
+    }
+    if (auto block = reader->finish()) return std::move(block->event);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<std::unique_ptr<EventReader>> make_event_readers() {
@@ -37,6 +55,9 @@ std::span<const std::string_view> event_parser_names() { return kNames; }
 Event read_event(std::string_view parser, std::string_view message) {
   for (const auto& entry : kParsers)
     if (entry.name == parser) return entry.read(message);
+  if (auto event = read_block(parser, message); event.index() != 0) return event;
+  if (parser == "oom_kill_report") return read_oom_kill(message);
+  if (parser == "k8s_describe") return read_container_end(message);
   return {};
 }
 

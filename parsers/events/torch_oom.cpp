@@ -51,12 +51,20 @@ std::string_view backend_word(std::string_view message, std::size_t at) {
   return word;
 }
 
+// "GPU ", in other vendors' builds "MLU ": an upper-case word and a blank.
+bool device_word(Scan& scan) {
+  const auto word = scan.rest().substr(0, scan.rest().find(' '));
+  if (word.size() < 2 || word.size() > 6 || word.size() == scan.rest().size()) return false;
+  for (const char c : word)
+    if (c < 'A' || c > 'Z') return false;
+  return scan.word(word) && scan.word(" ");
+}
+
 // " (GPU 0; 10.76 GiB total capacity; 9.1 GiB already allocated; 17 MiB free; 46 MiB cached)"
 void read_parenthesis(Scan& scan, Reading& reading) {
   OutOfMemory& oom = reading.oom;
-  oom.format = "torch-1.0";
+  oom.format = "torch";
   oom.truncated = true;
-  std::optional<Bytes> cached;
   scan.after("(");
   scan.until("0123456789;");
   oom.device = narrow(scan.integer());
@@ -75,7 +83,7 @@ void read_parenthesis(Scan& scan, Reading& reading) {
       if (reading.take(oom.reserved, size, "reserved")) oom.format = "torch-1.4", oom.truncated = false;
     } else if (scan.word("cached")) {
       // PyTorch 1.0 to 1.3 print cached minus allocated.
-      if (reading.take(oom.reserved_unallocated, size, "cached")) oom.truncated = false;
+      if (reading.take(oom.reserved_unallocated, size, "cached")) oom.format = "torch-1.0", oom.truncated = false;
     }
   }
   if (oom.format == "torch-1.4" && contains(scan.rest(), "max_split_size_mb")) oom.format = "torch-1.10";
@@ -264,7 +272,7 @@ Event read_torch_oom(std::string_view message) {
   next.blanks();
   if (next.peek() == '(') {
     read_parenthesis(next, reading);
-  } else if (next.word(". GPU ")) {
+  } else if (next.word(". ") && device_word(next)) {
     oom.device = narrow(next.integer());
     next.blanks();
     if (next.word("has a total ")) read_sentences(next, message, reading);

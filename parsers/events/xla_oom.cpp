@@ -136,7 +136,13 @@ Event read_tf_oom(std::string_view message) {
   }
   // "OOM when allocating tensor with shape[1000,1000,250,4] and type float on /job:.../device:GPU:0 by allocator GPU_0_bfc"
   Scan scan(message);
-  if (!scan.after("OOM when allocating tensor")) return {};
+  if (!scan.after("OOM when allocating tensor")) {
+    // eager: "ResourceExhaustedError: {{function_node ... device:GPU:0}} failed to allocate memory [Op:Mul]"
+    if (!contains(message, "ResourceExhausted") || !contains(message, "failed to allocate memory")) return {};
+    oom.format = "tf";
+    place_of_allocator(message, oom);
+    return oom;
+  }
   oom.format = "tf";
   place_of_allocator(message, oom);
   if (!scan.word(" with shape[") && !scan.word(" of shape [")) {

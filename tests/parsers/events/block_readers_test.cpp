@@ -209,3 +209,16 @@ TEST_CASE("event readers keep a bounded amount of endless blocks") {
   CHECK(tables[0].failures[0].traceback.starts_with("Traceback"));
   CHECK(tables[0].failures[0].traceback.ends_with("ValueError: the last line"));
 }
+
+TEST_CASE("a victim's line without its report is a block of its own") {
+  const auto kills = of<OomKill>(blocks_of("May  1 10:00:00 node1 kernel: Out of memory: Killed process 4242 (python) total-vm:10kB, anon-rss:5kB\nnext\n"),
+                                 "oom_kill_report");
+  REQUIRE(kills.size() == 1);
+  CHECK((kills[0].pid == 4242));
+  CHECK((kills[0].anon_rss == Bytes(5 * 1024)));
+  const auto old = of<OomKill>(blocks_of("[1.0] Out of memory: Kill process 4242 (python) score 945 or sacrifice child\n[1.1] Killed process 4242 (python) "
+                                         "total-vm:10kB, anon-rss:6kB, file-rss:0kB\n"),
+                               "oom_kill_report");
+  REQUIRE(old.size() == 1);
+  CHECK((old[0].anon_rss == Bytes(6 * 1024)));
+}

@@ -292,6 +292,26 @@ TEST_CASE("oom_kill reads the victim") {
   CHECK(nothing("oom_kill", "CUDA out of memory"));
 }
 
+TEST_CASE("the name of a block reader reads what one message holds of the block") {
+  const auto kill = read<OomKill>("oom_kill_report", "Memory cgroup out of memory: Killed process 7 (python3) total-vm:1kB, anon-rss:9kB");
+  CHECK((kill.anon_rss == Bytes(9 * 1024)));
+  const auto async = read<OutOfMemory>("cuda_malloc_async_oom",
+                                       "torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated "
+                                       "    : 21.97 GiB\nRequested               : 1.00 GiB\nDevice limit            : 23.50 GiB\nFree (according to CUDA): "
+                                       "12.00 MiB\nPyTorch limit (set by user-supplied memory fraction)\n                        : 17179869184.00 GiB");
+  CHECK((async.tried == bytes("1 GiB")));
+  CHECK_FALSE(async.truncated);
+  CHECK(read<ProcessExit>("k8s_describe", "train-worker-0   0/1     OOMKilled   0          3h").out_of_memory);
+  const auto evicted = read<ProcessExit>("k8s_describe", "Message:        The node was low on resource: memory. Container train was using 200Gi");
+  CHECK(evicted.out_of_memory);
+  CHECK(evicted.reason.starts_with("Evicted: "));
+  CHECK(nothing("elastic_table", "Root Cause (first observed failure):"));
+  const auto eager = read<OutOfMemory>(
+      "tf_oom", "tensorflow.python.framework.errors_impl.ResourceExhaustedError: {{function_node __wrapped__Mul_device_/job:localhost/device:GPU:2}} failed to "
+                "allocate memory [Op:Mul]");
+  CHECK((eager.device == 2));
+}
+
 TEST_CASE("every registered parser takes any text without harm") {
   const std::vector<std::string> texts{"", " ", "(", "[", "Xid (", "SeqNum=", "(SeqNum=99999999999999999999", std::string(70'000, '['),
                                        std::string(70'000, '9'), "Tried to allocate ", "Process Process Process", std::string("\0\xff\xfe", 3),
