@@ -1,0 +1,25 @@
+// Time-outs of collectives compared over ranks: who waited, who did not come, who called something else.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "signatures/verdict/diagnosis.hpp"
+#include "signatures/verdict/item.hpp"
+
+namespace triage::signatures {
+
+struct CollectiveJudgement {
+  CollectiveFault fault;
+  bool desync = false;                  // different operation or size at one sequence number
+  const Item* witness = nullptr;        // the line that shows it best: the odd one out, else the first time-out
+  std::vector<std::string> reasons;
+};
+// items: of one incident. world: ranks of the job, if known. Empty if no item carries a time-out with an operation or a rank.
+std::optional<CollectiveJudgement> compare_collectives(const std::vector<Item>& items, const std::vector<SourceFindings>& sources,
+                                                       std::optional<std::int64_t> world);
+
+std::string ranks_text(const std::vector<int>& ranks);   // "rank 3", "ranks 0-2 and 5", at most 8 ranges
+
+}  // namespace triage::signatures

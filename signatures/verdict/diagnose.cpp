@@ -1,0 +1,417 @@
+#include "signatures/verdict/diagnose.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "parsers/base/text.hpp"
+#include "signatures/verdict/collective.hpp"
+#include "signatures/verdict/exits.hpp"
+#include "signatures/verdict/fingerprint.hpp"
+#include "signatures/verdict/ledger.hpp"
+#include "signatures/verdict/phase.hpp"
+#include "signatures/verdict/root_cause.hpp"
+#include "signatures/verdict/summary.hpp"
+
+namespace triage::signatures {
+namespace {
+
+constexpr std::size_t kFindings = 200;   // kept with a diagnosis
+constexpr std::size_t kAlso = 64;
+constexpr std::size_t kEchoRanks = 4096;
+
+class Diagnoser {
+ public:
+  Diagnoser(const std::vector<Item>& items, const std::vector<SourceFindings>& sources) : items_(items), sources_(sources) {}
+
+  std::optional<Diagnosis> run(const std::string& job, int attempt) {
+    d_.job = job;
+    d_.attempt = attempt;
+    const auto world = world_size();
+    const auto collective = compare_collectives(items_, sources_, world);
+    auto choice = choose_root(items_, collective);
+    if (!choice) return {};
+    choice_ = std::move(*choice);
+    root_ = choice_.root;
+    const Finding& f = *root_->finding;
+    d_.reasons = choice_.reasons;
+    d_.kind = f.kind.empty() ? "user.exception" : f.kind;
+    d_.config = configuration();
+    d_.frameworks = frameworks();
+    d_.root = evidence(*root_);
+    phase();
+    kind_of_process();
+    memory();
+    collectives(collective);
+    rank();
+    step();
+    d_.also = also();
+    echoes();
+    findings();
+    d_.fix_hints.insert(d_.fix_hints.end(), f.fixes.begin(), f.fixes.end());
+    d_.help = f.help;
+    d_.fingerprint = fingerprint_of(f, d_.kind, d_.frameworks);
+    confidence();
+    // A rule's sentence of another kind than the one found out would contradict it.
+    d_.summary = summary_of(d_, f, kind_is(d_.kind, f.kind) && choice_.root->strength != Strength::exit ? f.summary : std::string());
+    d_.missing = missing_of(d_, f, {});
+    d_.id = diagnosis_id(d_);
+    return std::move(d_);
+  }
+
+ private:
+  parsers::RunConfig configuration() const {
+    const auto& own = sources_[root_->source].config;
+    if (!own.empty()) return own;
+    const SourceFindings* best = nullptr;
+    for (const auto& s : sources_)
+      if (!s.config.empty() && (best == nullptr || s.config.settings().size() > best->config.settings().size())) best = &s;
+    return best == nullptr ? own : best->config;
+  }
+
+  std::vector<std::string> frameworks() const {
+    std::vector<std::string> out;
+    const auto add = [&](const std::string& name) {
+      if (!name.empty() && std::find(out.begin(), out.end(), name) == out.end()) out.push_back(name);
+    };
+    if (const auto name = d_.config.text(parsers::Key::framework)) add(*name);
+    for (const auto& name : d_.config.frameworks()) add(name);
+    for (const auto& s : sources_)
+      for (const auto& name : s.config.frameworks()) add(name);
+    return out;
+  }
+
+  std::optional<std::int64_t> world_size() const {
+    for (const auto& s : sources_)
+      if (const auto world = s.config.integer(parsers::Key::world)) return world;
+    return {};
+  }
+
+  Evidence evidence(const Item& item) const {
+    const auto& f = *item.finding;
+    Evidence e;
+    e.source = sources_[item.source].source.name;
+    e.line = f.line;
+    e.offset = f.offset;
+    e.text = f.text;
+    e.rank = f.rank;
+    e.local_rank = f.local_rank;
+    e.device = f.device;
+    if (const auto* oom = std::get_if<parsers::OutOfMemory>(&f.event); oom != nullptr && !e.device) e.device = oom->device;
+    e.node = f.node.empty() ? sources_[item.source].source.node : f.node;
+    e.pid = f.pid;
+    e.time = f.time ? f.time : item.when;
+    if (f.traceback) e.frames = f.traceback->frames;
+    return e;
+  }
+
+  // The finding that shows the root's frames: itself, or another print of the same fault.
+  const Finding* with_frames() const {
+    const auto good = [](const Finding& f) { return f.traceback && !f.traceback->frames.empty(); };
+    if (good(*root_->finding)) return root_->finding;
+    for (const Item* other : choice_.same)
+      if (good(*other->finding)) return other->finding;
+    return nullptr;
+  }
+
+  void phase() {
+    const Finding& f = *root_->finding;
+    d_.phase = phase_of_text(f.text);
+    if (d_.phase != Phase::unknown) return;
+    if (const Finding* frames = with_frames(); frames != nullptr && frames->traceback->language != parsers::Traceback::Language::cpp) {
+      d_.phase = phase_of_frames(frames->traceback->frames);
+      if (d_.root.frames.empty()) d_.root.frames = frames->traceback->frames;
+    }
+  }
+
+  const parsers::OutOfMemory* memory_event() const {
+    if (const auto* event = std::get_if<parsers::OutOfMemory>(&root_->finding->event)) return event;
+    for (const Item* other : choice_.same)
+      if (const auto* event = std::get_if<parsers::OutOfMemory>(&other->finding->event)) return event;
+    return nullptr;
+  }
+
+  void memory() {
+    if (!kind_is(d_.kind, "gpu.oom")) return;
+    const auto* event = memory_event();
+    if (event != nullptr) {
+      d_.ledger = make_ledger(*event);
+      d_.backend = event->backend;
+      if (!d_.root.device) d_.root.device = event->device;
+    }
+    if (d_.backend.empty()) {
+      const auto& text = root_->finding->text;
+      for (const char* name : {"hip", "npu", "xpu", "mps", "mlu", "gcu", "musa"}) {
+        std::string upper;
+        for (const char* c = name; *c != 0; ++c) upper += static_cast<char>(*c - ('a' - 'A'));
+        if (parsers::contains(text, upper)) d_.backend = name;
+      }
+      if (d_.backend.empty()) d_.backend = "cuda";
+    }
+    auto refined = refine_memory_kind(d_.kind, event, d_.ledger ? &*d_.ledger : nullptr, d_.phase, d_.config);
+    d_.kind = std::move(refined.kind);
+    for (auto& reason : refined.reasons) d_.reasons.push_back(std::move(reason));
+    d_.fix_hints = std::move(refined.fix_hints);
+    shift_ += refined.confidence;
+    if (d_.ledger && d_.ledger->tried && event->truncated) shift_ -= 0.03;
+  }
+
+  // Exits and signals: the kind says which; a table names the rank.
+  void kind_of_process() {
+    const Finding& f = *root_->finding;
+    if (kind_is(d_.kind, "proc.sigbus") && sigbus_of_shared_memory(f)) {
+      d_.kind = "host.shm";
+      d_.reasons.push_back("a bus error inside NCCL's or the data loader's shared memory: /dev/shm is full");
+      return;
+    }
+    if (root_->strength != Strength::exit) return;
+    if (const auto* table = std::get_if<parsers::ElasticTable>(&f.event)) {
+      const auto first = first_failure(items_);
+      if (!first || table->failures.empty()) return;
+      use_table(*first);
+      return;
+    }
+    if (const auto ending = ending_of(f)) {
+      if (kind_is(d_.kind, "proc") || f.role != Role::root) d_.kind = kind_of_ending(*ending);
+      d_.reasons.push_back("a process ended with " + ending_text(*ending) + ", and no line says why");
+      if (const auto* exit = std::get_if<parsers::ProcessExit>(&f.event)) {
+        if (!d_.root.rank) d_.root.rank = exit->rank;
+        if (!d_.root.local_rank) d_.root.local_rank = exit->local_rank;
+        if (!d_.root.pid) d_.root.pid = exit->pid;
+        if (d_.root.node.empty()) d_.root.node = exit->node;
+      }
+    }
+  }
+
+  void use_table(const FirstFailure& first) {
+    const auto& failure = *first.failure;
+    const auto ending = failure.exit_code ? ending_of_code(*failure.exit_code) : Ending{};
+    d_.kind = kind_of_ending(ending);
+    d_.root.source = sources_[first.source].source.name;
+    if (failure.line > 0 && failure.line != d_.root.line) {
+      // The table's entry itself; its offset is that of the table's first line.
+      d_.root.line = failure.line;
+    }
+    d_.root.rank = failure.rank;
+    d_.root.local_rank = failure.local_rank;
+    d_.root.pid = failure.pid;
+    if (!failure.host.empty()) d_.root.node = failure.host;
+    if (failure.time) d_.root.time = failure.time;
+    std::string reason = "the launcher's failure table lists ";
+    reason += failure.rank ? "rank " + std::to_string(*failure.rank) : "it";
+    reason += " as the first to end, with " + ending_text(ending);
+    d_.reasons.push_back(std::move(reason));
+    double next = -1;
+    for (const auto* other : table_entries(items_)) {
+      if (other == &failure || !other->time || !failure.time || *other->time <= *failure.time) continue;
+      const double gap = std::chrono::duration<double>(*other->time - *failure.time).count();
+      if (next < 0 || gap < next) next = gap;
+    }
+    if (next >= 1) d_.reasons.push_back("the next process ended " + std::to_string(static_cast<long>(next)) + " s later");
+  }
+
+  static bool sigbus_of_shared_memory(const Finding& f) {
+    if (parsers::contains(f.text, "nonexistent physical address")) return true;
+    if (!f.traceback) return false;
+    return std::any_of(f.traceback->frames.begin(), f.traceback->frames.end(), [](const parsers::Frame& frame) {
+      return parsers::contains(frame.file, "libnccl") || parsers::contains(frame.function, "nccl") ||
+             parsers::contains(frame.file, "multiprocessing") || parsers::contains(frame.file, "dataloader");
+    });
+  }
+
+  void collectives(const std::optional<CollectiveJudgement>& judged) {
+    if (!judged) return;
+    const bool collective_root = root_->strength == Strength::collective || root_->strength == Strength::cascade || root_->strength == Strength::abort;
+    if (!collective_root) return;
+    d_.collective = judged->fault;
+    for (const auto& reason : judged->reasons) d_.reasons.push_back(reason);
+    if (judged->desync && kind_is(d_.kind, "nccl.timeout")) d_.kind = "nccl.desync";
+    if (!judged->fault.note.empty()) d_.reasons.push_back(judged->fault.note);
+  }
+
+  // Which rank: the line's own, another print's, the table's, the source's.
+  void rank() {
+    const auto& f = *root_->finding;
+    if (d_.collective && d_.collective->culprit_ranks.size() == 1) {
+      if (d_.root.rank != d_.collective->culprit_ranks.front()) d_.root.rank = d_.collective->culprit_ranks.front();
+      return;
+    }
+    if (d_.root.rank) return;
+    if (const auto* event = std::get_if<parsers::CollectiveTimeout>(&f.event); event != nullptr && event->rank) d_.root.rank = event->rank;
+    if (!d_.root.rank) d_.root.rank = sources_[root_->source].source.rank;
+    if (!d_.root.rank) {
+      std::set<int> ranks;
+      for (const Item* other : choice_.same)
+        if (other->finding->rank) ranks.insert(*other->finding->rank);
+      for (const Item* other : choice_.also)
+        if (other->finding->rank) ranks.insert(*other->finding->rank);
+      if (ranks.size() == 1) {
+        d_.root.rank = *ranks.begin();
+        d_.reasons.push_back("the rank is known from another print of the same fault");
+      }
+    }
+    if (!d_.root.rank) rank_from_tables();
+    if (!d_.root.rank && !f.system) {
+      const auto world = d_.config.integer(parsers::Key::world);
+      if (world == 1) d_.root.rank = 0;
+      const auto per_node = d_.config.integer(parsers::Key::gpus_per_node);
+      if (world && per_node && *world <= *per_node && d_.root.local_rank) d_.root.rank = d_.root.local_rank;
+      if (world && f.task && *f.task < *world && root_->strength != Strength::scheduler && many_tasks(*world)) d_.root.rank = f.task;
+    }
+  }
+
+  // One task a rank: as many tasks were met as the job has ranks.
+  bool many_tasks(std::int64_t world) const {
+    std::set<int> tasks;
+    for (const auto& s : sources_)
+      for (const auto& f : s.findings)
+        if (f.task) tasks.insert(*f.task);
+    return static_cast<std::int64_t>(tasks.size()) == world;
+  }
+
+  void rank_from_tables() {
+    const auto entries = table_entries(items_);
+    if (entries.empty() || root_->strength < Strength::application || root_->finding->system) return;
+    const auto& f = *root_->finding;
+    const std::string_view words = parsers::trim(words_of(f)).substr(0, 60);
+    const parsers::ElasticFailure* found = nullptr;
+    int matches = 0;
+    for (const auto* entry : entries) {
+      const bool pid = f.pid && entry->pid == f.pid;
+      const bool local = d_.root.local_rank && entry->local_rank == d_.root.local_rank;
+      const bool text = words.size() >= 20 && parsers::contains(entry->traceback, words);
+      if (pid || local || text) found = entry, ++matches;
+    }
+    if (matches == 1 && found->rank) {
+      d_.root.rank = found->rank;
+      if (!d_.root.local_rank) d_.root.local_rank = found->local_rank;
+      d_.reasons.push_back("the launcher's table ties it to rank " + std::to_string(*found->rank));
+      return;
+    }
+    if (matches > 1 || !choice_.also.empty()) return;
+    const auto first = first_failure(items_);
+    if (!first || !first->failure->rank || !first->failure->exit_code || *first->failure->exit_code == -15) return;
+    d_.root.rank = first->failure->rank;
+    if (!d_.root.local_rank) d_.root.local_rank = first->failure->local_rank;
+    d_.reasons.push_back("the launcher's table lists rank " + std::to_string(*first->failure->rank) + " as the first to fail");
+  }
+
+  // The step that was under way: the last completed one before the root, plus one.
+  void step() {
+    std::optional<std::int64_t> last;
+    const auto& own = sources_[root_->source];
+    for (const auto& p : own.progress)
+      if (p.iteration && p.line < d_.root.line) last = p.iteration;
+    if (!last && root_->when)
+      for (const auto& s : sources_)
+        for (const auto& p : s.progress)
+          if (p.iteration && p.time && *p.time <= *root_->when && (!last || *p.iteration > *last)) last = p.iteration;
+    if (last) d_.root.step = *last + 1;
+  }
+
+  std::vector<Evidence> also() const {
+    std::vector<Evidence> out;
+    for (const Item* item : choice_.also) {
+      if (out.size() == kAlso) break;
+      out.push_back(evidence(*item));
+    }
+    return out;
+  }
+
+  void echoes() {
+    for (const auto& item : items_) {
+      if (&item == root_ || item.strength == Strength::none) continue;
+      const auto& f = *item.finding;
+      auto echo = std::find_if(d_.echoes.begin(), d_.echoes.end(), [&](const Echo& e) { return e.kind == echo_kind(f); });
+      if (echo == d_.echoes.end()) {
+        d_.echoes.push_back({echo_kind(f), 0, {}, sources_[item.source].source.name, f.line});
+        echo = std::prev(d_.echoes.end());
+      }
+      echo->count += f.count;
+      const auto add = [&](int rank) {
+        if (echo->ranks.size() < kEchoRanks && std::find(echo->ranks.begin(), echo->ranks.end(), rank) == echo->ranks.end()) echo->ranks.push_back(rank);
+      };
+      if (f.rank) add(*f.rank);
+      else if (sources_[item.source].source.rank) add(*sources_[item.source].source.rank);
+      for (int rank : f.repeat_ranks) add(rank);
+    }
+    for (auto& echo : d_.echoes) std::sort(echo.ranks.begin(), echo.ranks.end());
+  }
+
+  // Other prints of a refined kind keep the refined name.
+  std::string echo_kind(const Finding& f) const {
+    if (kind_is(d_.kind, f.kind)) return d_.kind;
+    return f.kind.empty() ? "unknown" : f.kind;
+  }
+
+  void findings() {
+    const auto add = [&](const Item& item) {
+      if (d_.findings.size() == kFindings) return;
+      d_.findings.push_back(*item.finding);
+      d_.finding_sources.push_back(sources_[item.source].source.name);
+    };
+    add(*root_);
+    for (const auto& item : items_)
+      if (&item != root_ && item.strength != Strength::none) add(item);
+  }
+
+  static double base(Strength strength) {
+    switch (strength) {
+      case Strength::hardware: return 0.92;
+      case Strength::host_oom: return 0.92;
+      case Strength::local: return 0.93;
+      case Strength::scheduler: return 0.93;
+      case Strength::general: return 0.75;
+      case Strength::application: return 0.7;
+      case Strength::collective: return 0.6;
+      case Strength::abort: return 0.45;
+      case Strength::cascade: return 0.4;
+      case Strength::exit: return 0.45;
+      case Strength::wrapper: return 0.4;
+      case Strength::none: break;
+    }
+    return 0.3;
+  }
+
+  void confidence() {
+    double c = base(root_->strength) + shift_ + 0.1 * std::clamp(root_->finding->weight, -1.0, 1.0);
+    const Finding& f = *root_->finding;
+    if (f.traceback && f.traceback->complete) c += 0.03;
+    if (!d_.root.rank && !f.system && root_->strength != Strength::scheduler) c -= 0.03;
+    if (!choice_.first_proven) c -= 0.1;
+    if (root_->caught) c -= 0.15;
+    if (d_.collective && !d_.collective->culprit_ranks.empty()) c += 0.15;
+    if (root_->strength == Strength::exit) {
+      d_.reasons.push_back("surer with the log of the process itself");
+      if (kind_is(d_.kind, "proc.exit")) c -= 0.1;
+    }
+    if (confirmed()) c += 0.02;
+    d_.confidence = std::clamp(std::round(c * 100) / 100, 0.05, 0.99);
+    if (d_.reasons.empty()) d_.reasons.push_back("it is the first fault of the run that a rule knows as a cause");
+  }
+
+  // The launcher's table names the same rank.
+  bool confirmed() {
+    if (root_->strength == Strength::exit) return false;
+    const auto first = first_failure(items_);
+    if (!first || !first->failure->rank || first->failure->rank != d_.root.rank) return false;
+    d_.reasons.push_back("the launcher's table agrees: rank " + std::to_string(*d_.root.rank) + " failed first");
+    return true;
+  }
+
+  const std::vector<Item>& items_;
+  const std::vector<SourceFindings>& sources_;
+  Choice choice_;
+  const Item* root_ = nullptr;
+  Diagnosis d_;
+  double shift_ = 0;
+};
+
+}  // namespace
+
+std::optional<Diagnosis> diagnose(const std::vector<Item>& items, const std::vector<SourceFindings>& sources, const std::string& job, int attempt) {
+  return Diagnoser(items, sources).run(job, attempt);
+}
+
+}  // namespace triage::signatures

@@ -1,0 +1,204 @@
+#include "signatures/verdict/summary.hpp"
+
+#include <array>
+#include <cstdio>
+
+#include "parsers/base/quantity.hpp"
+#include "parsers/base/text.hpp"
+#include "signatures/verdict/collective.hpp"
+#include "signatures/verdict/exits.hpp"
+#include "signatures/verdict/item.hpp"
+
+namespace triage::signatures {
+namespace {
+
+using parsers::bytes_text;
+
+std::string_view phase_words(Phase phase) {
+  switch (phase) {
+    case Phase::init: return "while the model was built";
+    case Phase::load: return "while weights were loaded";
+    case Phase::optimizer_init: return "when the optimizer made its states";
+    case Phase::forward: return "in the forward pass";
+    case Phase::loss: return "in the loss";
+    case Phase::backward: return "in the backward pass";
+    case Phase::optimizer_step: return "in the optimizer step";
+    case Phase::comm: return "in communication";
+    case Phase::checkpoint: return "while a checkpoint was saved";
+    case Phase::eval: return "in evaluation or generation";
+    case Phase::capture: return "while a CUDA graph was captured";
+    case Phase::compile: return "while code was compiled";
+    case Phase::unknown: break;
+  }
+  return {};
+}
+
+std::string who(const Diagnosis& d) {
+  if (d.root.rank) return "Rank " + std::to_string(*d.root.rank);
+  if (d.root.local_rank) return "Local rank " + std::to_string(*d.root.local_rank);
+  if (!d.root.node.empty()) return "A process on " + d.root.node;
+  return "A process";
+}
+
+std::string in_phase(const Diagnosis& d) {
+  const auto words = phase_words(d.phase);
+  return words.empty() ? "" : " " + std::string(words);
+}
+
+std::string at_step(const Diagnosis& d) { return d.root.step ? " at step " + std::to_string(*d.root.step) : ""; }
+
+// "76.20 of 79.20 GiB" where both have one unit, else both in full.
+std::string of_text(parsers::Bytes part, parsers::Bytes whole) {
+  const std::string a = bytes_text(part), b = bytes_text(whole);
+  const auto x = a.rfind(' '), y = b.rfind(' ');
+  if (x != std::string::npos && y != std::string::npos && a.substr(x) == b.substr(y)) return a.substr(0, x) + " of " + b;
+  return a + " of " + b;
+}
+
+// The first line of what the program said, cut.
+std::string said(const Finding& root) {
+  std::string_view words = parsers::trim(words_of(root));
+  words = words.substr(0, words.find('\n'));
+  std::string out(words.substr(0, 160));
+  if (words.size() > 160) out += "...";
+  return out;
+}
+
+std::string memory_summary(const Diagnosis& d, const Finding& root) {
+  std::string out = who(d);
+  const auto& l = d.ledger;
+  if (!l || !l->tried) {
+    out += " could get no more device memory" + in_phase(d) + at_step(d);
+    if (l && l->allocated && l->capacity) out += "; " + of_text(*l->allocated, *l->capacity) + " were allocated";
+    return out + ".";
+  }
+  out += " asked for " + bytes_text(*l->tried) + in_phase(d) + at_step(d);
+  if (l->limit && d.kind == "gpu.oom.capacity" && l->capacity && *l->limit < *l->capacity && l->allocated) {
+    return out + "; " + bytes_text(*l->allocated) + " of its own limit of " + bytes_text(*l->limit) + " were allocated (the device has " +
+           bytes_text(*l->capacity) + ").";
+  }
+  if (kind_is(d.kind, "gpu.oom.other_process") && !l->other_processes.empty() && l->capacity) {
+    parsers::Bytes sum;
+    for (const auto& p : l->other_processes) sum += p.bytes;
+    out += "; " + std::string(l->other_processes.size() == 1 ? "another process (" + std::to_string(l->other_processes.front().pid) + ")"
+                                                             : std::to_string(l->other_processes.size()) + " other processes") +
+           " held " + of_text(sum, *l->capacity);
+    return out + ".";
+  }
+  if (kind_is(d.kind, "gpu.oom.fragmentation") && l->reserved_unallocated) {
+    out += "; " + bytes_text(*l->reserved_unallocated) + " were reserved but unallocated, in pieces too small";
+    if (l->allocated && l->capacity) out += " (" + of_text(*l->allocated, *l->capacity) + " allocated)";
+    return out + ".";
+  }
+  if (l->in_use && l->capacity) {
+    out += "; " + of_text(*l->in_use, *l->capacity) + " were in use";
+  } else if (l->allocated && l->capacity) {
+    out += "; " + of_text(*l->allocated, *l->capacity) + " were allocated";
+  } else if (l->allocated && l->limit) {
+    out += "; " + bytes_text(*l->allocated) + " were allocated, the limit is " + bytes_text(*l->limit);
+  }
+  if (l->free) out += ", " + bytes_text(*l->free) + " free";
+  (void)root;
+  return out + ".";
+}
+
+std::string collective_summary(const Diagnosis& d, const Finding& root) {
+  const auto& c = d.collective;
+  if (!c) return who(d) + ": " + said(root) + ".";
+  std::string call = c->operation.empty() ? "A collective" : c->operation;
+  if (c->sequence) call += " number " + std::to_string(*c->sequence);
+  if (kind_is(d.kind, "nccl.desync"))
+    return "The ranks called different collectives: " +
+           (c->culprit_ranks.empty() ? "at " + call : ranks_text(c->culprit_ranks) + " called " + call + ", the others something else") + ".";
+  std::string out = call + " timed out";
+  if (!c->waiting_ranks.empty()) out += " on " + ranks_text(c->waiting_ranks);
+  if (!c->culprit_ranks.empty()) {
+    out += "; they waited for " + ranks_text(c->culprit_ranks);
+  } else if (!c->silent_ranks.empty() && c->silent_ranks.size() <= 64) {
+    out += "; " + ranks_text(c->silent_ranks) + " reported nothing";
+  }
+  return out + ".";
+}
+
+std::string host_summary(const Diagnosis& d, const Finding& root) {
+  const auto* kill = std::get_if<parsers::OomKill>(&root.event);
+  if (kill == nullptr) return {};
+  std::string out = "The kernel killed process ";
+  out += kill->pid ? std::to_string(*kill->pid) : "?";
+  if (!kill->process.empty()) out += " (" + kill->process + ")";
+  if (kill->anon_rss) out += " with " + bytes_text(*kill->anon_rss) + " of host memory";
+  const bool group = kill->constraint == "CONSTRAINT_MEMCG" || kind_is(d.kind, "host.oom.cgroup");
+  out += group ? ": the cgroup's limit" : ": the host's memory";
+  if (group && kill->limit) out += " of " + bytes_text(*kill->limit);
+  return out + (group ? " was reached." : " ran out.");
+}
+
+}  // namespace
+
+std::string summary_of(const Diagnosis& d, const Finding& root, const std::string& rule_summary) {
+  if (kind_is(d.kind, "gpu.oom") && (d.ledger || rule_summary.empty())) return memory_summary(d, root);
+  if (kind_is(d.kind, "host.oom"))
+    if (auto text = host_summary(d, root); !text.empty()) return text;
+  if (d.collective && (kind_is(d.kind, "nccl.timeout") || kind_is(d.kind, "nccl.desync"))) return collective_summary(d, root);
+  if (kind_is(d.kind, "proc") && std::holds_alternative<parsers::ElasticTable>(root.event)) {
+    const auto ending = d.kind;
+    return who(d) + " ended first (" + ending + "); the logs given do not say why.";
+  }
+  if (kind_is(d.kind, "proc"))
+    if (const auto ending = ending_of(root); ending && rule_summary.empty())
+      return who(d) + " ended with " + ending_text(*ending) + in_phase(d) + at_step(d) + ".";
+  std::string out;
+  if (!rule_summary.empty()) {
+    out = rule_summary;
+    if (out.back() == '.') out.pop_back();
+    const std::string rank = d.root.rank ? "rank " + std::to_string(*d.root.rank) : "";
+    if (!rank.empty() && !parsers::contains(parsers::lower(out), rank)) out += " (" + rank + at_step(d) + ")";
+    return out + ".";
+  }
+  const std::string name = exception_name(root);
+  std::string words = said(root);
+  if (!name.empty() && !parsers::contains(words.substr(0, 80), name)) words = name + ": " + words;
+  return who(d) + " died" + in_phase(d) + at_step(d) + " of: " + words;
+}
+
+std::vector<Missing> missing_of(const Diagnosis& d, const Finding& root, const Knowledge& knowledge) {
+  std::vector<Missing> out;
+  const auto add = [&](std::string what, std::string set) { out.push_back({std::move(what), std::move(set)}); };
+  if (kind_is(d.kind, "gpu.oom")) {
+    if (!knowledge.snapshot && (d.backend.empty() || d.backend == "cuda" || d.backend == "hip"))
+      add("allocator history: what filled the device",
+          "torch.cuda.memory._record_memory_history(max_entries=100000) at the start and "
+          "torch.cuda.memory._dump_snapshot(\"snapshot.pickle\") when torch.OutOfMemoryError is caught "
+          "(Megatron-LM: --record-memory-history --memory-snapshot-path FILE)");
+    if (!d.ledger || !d.ledger->tried)
+      add("the allocator's figures", "the worker's own log with the line \"Tried to allocate ...\", not the launcher's copy");
+    if (d.config.empty()) add("the run's configuration", "the start of the log with the argument block, or the configuration file as one more input");
+    if (d.phase == Phase::unknown) add("the traceback", "the lines before the message, with all frames");
+  }
+  if (kind_is(d.kind, "nccl") || kind_is(d.kind, "dist.gloo_timeout")) {
+    if (!knowledge.flight_recorder && !kind_is(d.kind, "dist"))
+      add("what each rank called last",
+          "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/shared/nccl_trace_rank_ "
+          "(newer PyTorch: TORCH_FR_BUFFER_SIZE=2000)");
+    if (d.collective && d.collective->culprit_ranks.empty())
+      add("the logs of the ranks that reported nothing", "torchrun --log-dir DIR --redirects 3 (one file a rank), and all of them as input");
+  }
+  if (kind_is(d.kind, "proc.sigkill"))
+    add("who sent SIGKILL",
+        "on the node: dmesg -T | grep -i -E 'oom|killed process'; cat /sys/fs/cgroup/memory.events; Slurm: sacct -j JOB -o State,ExitCode,MaxRSS; "
+        "Kubernetes: kubectl describe pod");
+  if (kind_is(d.kind, "proc.exit"))
+    add("the error of the process that ended first",
+        "decorate main with torch.distributed.elastic.multiprocessing.errors.record, and torchrun --log-dir DIR --redirects 3");
+  for (const char* kind : {"proc.sigsegv", "proc.sigabrt", "proc.sigbus", "proc.sigfpe", "proc.sigill"})
+    if (kind_is(d.kind, kind) && !root.traceback) add("where it crashed", "PYTHONFAULTHANDLER=1, TORCH_SHOW_CPP_STACKTRACES=1 and ulimit -c unlimited");
+  if (kind_is(d.kind, "cuda") && !kind_is(d.kind, "cuda.ecc") && !kind_is(d.kind, "cuda.init"))
+    add("the kernel that failed", "CUDA_LAUNCH_BLOCKING=1 for a short run, or CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 CUDA_ENABLE_LIGHTWEIGHT_COREDUMP=1");
+  if (kind_is(d.kind, "cuda.ecc") || kind_is(d.kind, "cuda.launch_failure"))
+    add("the driver's record of the device", "dmesg -T | grep -i -E 'xid|nvrm' of the node as one more input");
+  if (!d.root.rank && !root.system && !kind_is(d.kind, "sched"))
+    add("which rank it was", "PyTorch 2.2 or later prefixes its own errors with [rankN]; torchrun --log-dir DIR --redirects 3, or srun --label");
+  return out;
+}
+
+}  // namespace triage::signatures
