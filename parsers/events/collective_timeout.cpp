@@ -114,6 +114,11 @@ Event read_collective_timeout(std::string_view message) {
                           (contains(message, "HCCL") && said) || (contains(message, "Notify register") && said);
     if (!watchdog && !read_gloo(message, out)) return {};
   }
+  // "... Notify register times out. ... base information: [streamID:[14], taskID[4], tag[HcomAllReduce_66294_0].]"
+  if (Scan tag(message); out.operation.empty() && contains(message, "Notify register") && tag.after("tag[")) {
+    tag.word("Hcom");
+    out.operation = std::string(tag.until("_]").substr(0, 64));
+  }
   read_sequence(message, out);
   read_bracket(message, out);
   return out;

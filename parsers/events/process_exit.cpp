@@ -113,7 +113,7 @@ bool read_ray(std::string_view message, ProcessExit& exit) {
     if (node.after(mark)) exit.node = std::string(node.until(" ,\n"));
   }
   Scan node(message);
-  if (exit.node.empty() && node.after("on node (IP: ")) exit.node = std::string(node.until(",)"));
+  if (exit.node.empty() && (node.after("on node (IP: ") || node.after("on the node (IP: "))) exit.node = std::string(node.until(",)"));
   return true;
 }
 

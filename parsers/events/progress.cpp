@@ -170,10 +170,31 @@ bool trains(std::string_view description) {
   return true;
 }
 
+// "Epoch 1: : 17it [00:04,  4.36s/it, v_num=d3c7, reduced_train_loss=0.674]": a bar whose total is not known.
+std::optional<Progress> read_count(std::string_view message) {
+  const auto end = message.rfind("it [");
+  if (end == std::string_view::npos || end == 0 || !is_digit(message[end - 1])) return std::nullopt;
+  auto start = end;
+  while (start > 0 && is_digit(message[start - 1])) --start;
+  const auto meter = message.substr(end);
+  const bool lightning = contains(meter, "v_num=") || contains(meter, "reduced_train_loss=");
+  const auto description = trim(message.substr(0, start));
+  if (!contains(meter, "s/it") && !contains(meter, "it/s") && !lightning) return std::nullopt;
+  if (!trains(description) || (description.empty() && !lightning)) return std::nullopt;
+  Progress out;
+  out.iteration = read_integer(message.substr(start, end - start));
+  if (!out.iteration || *out.iteration < 1) return std::nullopt;
+  out.loss = value_of(meter, "reduced_train_loss");
+  out.printer = out.loss ? "nemo" : lightning || contains(description, "Epoch ") ? "lightning" : "tqdm";
+  if (!out.loss) out.loss = value_of(meter, "loss");
+  out.grad_norm = value_of(meter, "grad_norm");
+  return out;
+}
+
 // " 3%|▎  | 10/300 [00:01<00:40,  1.2it/s, v_num=0, reduced_train_loss=1.2]". The last bar of the line counts.
 std::optional<Progress> read_bar(std::string_view message) {
   const auto percent = message.rfind("%|");
-  if (percent == std::string_view::npos) return std::nullopt;
+  if (percent == std::string_view::npos) return read_count(message);
   auto start = percent;
   while (start > 0 && (is_digit(message[start - 1]) || message[start - 1] == ' ')) --start;
   auto begin = start;  // of the description: behind the end of what is glued in front
@@ -282,10 +303,11 @@ std::optional<Progress> read_progress(const Record& record) {
 }
 
 std::span<const std::string_view> progress_literals() {
-  static constexpr std::array<std::string_view, 23> kLiterals{
-      "elapsed time per iteration", "Training epoch ", ", skipped=", "RunningAvgSamplesPerSec=", "iter time (s)", "{'loss': ", "memory: ", "reduced_train_loss", "v_num=", "train/loss",
-      "global_seqlen", "timing_s/step", "completed step: ", "it/s]", "s/it]", "it/s, ", "s/it, ", " loss ", " loss:", " loss=", " Loss:", "] step ",
-      " Loss "};
+  // What all tqdm bars share is the rate at their end, which has five bytes. "memory: " stands for torchtitan's coloured lines.
+  static constexpr std::array<std::string_view, 19> kLiterals{
+      "elapsed time per iteration", "Training epoch ", ", skipped=",      "RunningAvgSamplesPerSec=", "{'loss': ", "memory: ", "reduced_train_loss",
+      "train/loss",                 "timing_s/step",   "completed step: ", "it/s]",                   "s/it]",     "it/s, ",   "s/it, ",
+      " loss ",                     " loss:",          " loss=",           " Loss:",                  "] step "};
   return kLiterals;
 }
 

@@ -114,7 +114,9 @@ std::optional<Quantity> Scan::quantity(bool bare) {
     for (const Unit& candidate : kUnits) {
       const auto here = rest();
       if (!here.starts_with(candidate.printed)) continue;
-      if (here.size() > candidate.printed.size() && is_word(here[candidate.printed.size()])) continue;
+      const auto behind = here.substr(candidate.printed.size());
+      // The MLU allocator prints "1.00 GiBis free".
+      if (!behind.empty() && is_word(behind.front()) && !behind.starts_with("is free")) continue;
       unit = candidate;
       at_ += candidate.printed.size();
       found = true;

@@ -98,7 +98,7 @@ void read_sentences(Scan& scan, std::string_view message, Reading& reading) {
   if (!reading.take(oom.capacity, scan.quantity(), "the capacity")) return;
   if (scan.word(" of which ")) {
     const auto size = scan.quantity();
-    if (!scan.word(" is free") || !reading.take(oom.free, size, "free")) return;
+    if ((!scan.word(" is free") && !scan.word("is free")) || !reading.take(oom.free, size, "free")) return;
   }
   const auto body = scan.position();
   Scan at(message);

@@ -169,6 +169,12 @@ TEST_CASE("collective_timeout reads the watchdog of every age") {
       "[Rank 1] Watchdog caught collective operation timeout: WorkHCCL(SeqNum=7, OpType=BROADCAST, Timeout(ms)=1800000) ran for 1800100 "
       "milliseconds before timing out.");
   CHECK(hccl.operation == "BROADCAST");
+  const auto notify = read<CollectiveTimeout>(
+      "collective_timeout",
+      "EI0002: The wait execution of the Notify register times out. Reason: The Notify register has not received the Notify record from remote rank "
+      "[0].base information: [streamID:[14], taskID[4], taskType[Notify Wait], tag[HcomAllReduce_6629421139219749105_0].]");
+  CHECK(notify.operation == "AllReduce");
+  CHECK_FALSE(notify.rank.has_value());
   CHECK(nothing("collective_timeout", "ProcessGroupNCCL initialization options: TIMEOUT(ms): 600000"));
   CHECK(nothing("collective_timeout", "ReadTimeoutError: HTTPSConnectionPool read timed out"));
 }
@@ -226,6 +232,9 @@ TEST_CASE("process_exit reads launchers, schedulers, containers and shells") {
        "ray", no, no, no, no, no, 4242, "10.0.0.1", false, "SYSTEM_ERROR"},
       {"1 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons at node", "ray", no, no, no, no, no, none, "",
        true, "memory pressure"},
+      {"ray.exceptions.OutOfMemoryError: 1 worker(s) were killed due to the node running low on memory. Memory on the node (IP: 10.10.10.1, ID: 4cb) was "
+       "110.41GB / 121.63GB (0.907749), which exceeds the memory usage threshold of 0.900000.",
+       "ray", no, no, no, no, no, none, "10.10.10.1", true, "memory pressure"},
       {"Process finished with exit code 139", "generic", 139, 11, no, no, no, none, "", false, ""},
   };
   for (const Row& row : rows) {

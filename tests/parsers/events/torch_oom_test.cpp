@@ -110,7 +110,7 @@ const std::vector<Row> kRows{
      "RuntimeError: cuda runtime error (2) : out of memory at /pytorch/aten/src/THC/generic/THCStorage.cu:58", "cuda", "torch-0.4",
      std::nullopt, "", "", "", "", "", "", "", ""},
     {"a vendor's build with its own word for the device",
-     "[rank1]: torch.OutOfMemoryError: MLU out of memory. Tried to allocate 2.00 GiB. MLU 1 has a total capacity of 80.00 GiB of which 1.00 GiB is free. Of "
+     "[rank1]: torch.OutOfMemoryError: MLU out of memory. Tried to allocate 2.00 GiB. MLU 1 has a total capacity of 80.00 GiB of which 1.00 GiBis free. Of "
      "the allocated memory 70.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.",
      "mlu", "torch-2.2", 1, "2.00 GiB", "80.00 GiB", "1.00 GiB", "", "70.00 GiB", "1.00 GiB", "", ""},
     {"another vendor's build",
