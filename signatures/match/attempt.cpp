@@ -18,6 +18,25 @@ std::string missing_condition(Within within, Context context) {
   return {};
 }
 
+// Advice rules too, also where they alone have a literal: it is asked about them.
+void find_literals(const SignatureSet& set, LineTrial& trial) {
+  const std::span<const std::uint32_t> always = set.compiled().always();
+  trial.rules.assign(always.begin(), always.end());
+  for (const LiteralIndex* index : {&set.compiled().loud(), &set.compiled().quiet()}) {
+    LiteralScanner::Scratch scratch;
+    std::vector<LiteralHit> hits;
+    index->scanner->scan(trial.text, scratch, hits);
+    for (const LiteralHit& hit : hits) {
+      const std::vector<std::uint32_t>& rules = index->rules_of[hit.literal];
+      trial.rules.insert(trial.rules.end(), rules.begin(), rules.end());
+      const std::string& text = index->scanner->literals()[hit.literal].text;
+      if (std::find(trial.literals.begin(), trial.literals.end(), text) == trial.literals.end()) trial.literals.push_back(text);
+    }
+  }
+  std::sort(trial.rules.begin(), trial.rules.end());
+  trial.rules.erase(std::unique(trial.rules.begin(), trial.rules.end()), trial.rules.end());
+}
+
 }  // namespace
 
 Attempt try_rule(const SignatureSet& set, std::uint32_t index, const parsers::Record& record, Context context) {
@@ -37,7 +56,6 @@ std::vector<LineTrial> try_text(const SignatureSet& set, std::string_view text) 
   // The set outlives the call; Matcher wants a shared owner.
   Matcher matcher(std::shared_ptr<const SignatureSet>(std::shared_ptr<const SignatureSet>(), &set));
   parsers::Peeler peeler(kYear);
-  std::vector<Candidate> candidates;
   std::vector<LineTrial> out;
   if (text.ends_with('\n')) text.remove_suffix(1);
   parsers::Line line;
@@ -48,10 +66,7 @@ std::vector<LineTrial> try_text(const SignatureSet& set, std::string_view text) 
     trial.text = line.text;
     trial.message = record.message;
     trial.context = context_of(record);
-    if (matcher.scan(line.text, candidates) > 0) trial.rules = candidates.front().rules;
-    std::sort(trial.rules.begin(), trial.rules.end());
-    for (const Literal& literal : set.compiled().scanner().literals())
-      if (stands_in(literal, line.text)) trial.literals.push_back(literal.text);
+    find_literals(set, trial);
     for (const std::uint32_t rule : trial.rules) trial.attempts.push_back(try_rule(set, rule, record, trial.context));
     matcher.match(record, trial.context, trial.rules, trial.findings);
     line.offset += part.size() + 1;

@@ -83,6 +83,30 @@ class RuleCompiler {
   std::vector<Error>& faults_;
 };
 
+class IndexBuilder {
+ public:
+  // The lists of rules and of extra literals that this literal stands for.
+  std::pair<std::vector<std::uint32_t>&, std::vector<std::uint32_t>&> add(const Literal& literal) {
+    const auto [at, fresh] = numbers_.emplace(literal, static_cast<std::uint32_t>(literals_.size()));
+    if (fresh) {
+      literals_.push_back(literal);
+      index_.rules_of.emplace_back();
+      index_.extra_of.emplace_back();
+    }
+    return {index_.rules_of[at->second], index_.extra_of[at->second]};
+  }
+
+  LiteralIndex finish() {
+    index_.scanner = std::make_unique<const LiteralScanner>(std::move(literals_));
+    return std::move(index_);
+  }
+
+ private:
+  std::map<Literal, std::uint32_t> numbers_;
+  std::vector<Literal> literals_;
+  LiteralIndex index_;
+};
+
 }  // namespace
 
 RE2::Options pattern_options() {
@@ -95,17 +119,7 @@ RE2::Options pattern_options() {
 
 CompiledRules::CompiledRules(std::span<const Signature> signatures, std::span<const std::string_view> extra, std::vector<Error>& faults) : extra_count_(extra.size()) {
   std::set<std::string_view> ids;
-  std::map<Literal, std::uint32_t> numbers;
-  std::vector<Literal> literals;
-  const auto number_of = [&](const Literal& literal) {
-    const auto [at, fresh] = numbers.emplace(literal, static_cast<std::uint32_t>(literals.size()));
-    if (fresh) {
-      literals.push_back(literal);
-      rules_of_.emplace_back();
-      extra_of_.emplace_back();
-    }
-    return at->second;
-  };
+  IndexBuilder loud, quiet;
   for (std::uint32_t i = 0; i < signatures.size(); ++i) {
     const Signature& rule = signatures[i];
     if (!ids.insert(rule.id).second) faults.push_back(Error(ErrorCode::conflict, "the id '" + rule.id + "' stands twice").at(rule.place));
@@ -121,16 +135,17 @@ CompiledRules::CompiledRules(std::span<const Signature> signatures, std::span<co
       if (literal.text.size() < LiteralScanner::kLeast || literal.text.find('\n') != std::string::npos)
         faults.push_back(Error(ErrorCode::syntax, "rule '" + rule.id + "': the literal '" + literal.text + "' cannot be looked for").at(rule.place).help("two bytes at least, all on one line"));
       else
-        rules_of_[number_of(literal)].push_back(i);
+        (rule.role == Role::advice ? quiet : loud).add(literal).first.push_back(i);
     }
   }
   for (std::uint32_t i = 0; i < extra.size(); ++i) {
     if (extra[i].size() < LiteralScanner::kLeast || extra[i].find('\n') != std::string_view::npos)
       faults.push_back(Error(ErrorCode::internal, "the literal '" + std::string(extra[i]) + "' of a reader cannot be looked for"));
     else
-      extra_of_[number_of({std::string(extra[i]), false})].push_back(i);
+      loud.add({std::string(extra[i]), false}).second.push_back(i);
   }
-  scanner_ = std::make_unique<const LiteralScanner>(std::move(literals));
+  loud_ = loud.finish();
+  quiet_ = quiet.finish();
 }
 
 }  // namespace triage::signatures

@@ -31,24 +31,29 @@ struct CompiledRule {
   std::vector<std::unique_ptr<RE2>> unless;
 };
 
+// Literals and whose they are, by the literal's index.
+struct LiteralIndex {
+  std::unique_ptr<const LiteralScanner> scanner;
+  std::vector<std::vector<std::uint32_t>> rules_of, extra_of;
+};
+
 class CompiledRules {
  public:
   // Appends all faults. Useful only when there were none.
   CompiledRules(std::span<const Signature> signatures, std::span<const std::string_view> extra, std::vector<parsers::Error>& faults);
 
   const CompiledRule& rule(std::uint32_t index) const { return rules_[index]; }
-  const LiteralScanner& scanner() const { return *scanner_; }
-  // Whose literal it is.
-  std::span<const std::uint32_t> rules_of(std::uint32_t literal) const { return rules_of_[literal]; }
-  std::span<const std::uint32_t> extra_of(std::uint32_t literal) const { return extra_of_[literal]; }
+  // What the pass over all bytes looks for: literals of all rules but those of advice, and the extra literals.
+  const LiteralIndex& loud() const { return loud_; }
+  // Literals of advice rules: looked for only in lines in which a literal of another rule stands.
+  const LiteralIndex& quiet() const { return quiet_; }
   // Rules without a literal: tried on every candidate.
   std::span<const std::uint32_t> always() const { return always_; }
   std::size_t extra_count() const { return extra_count_; }
 
  private:
   std::vector<CompiledRule> rules_;
-  std::unique_ptr<const LiteralScanner> scanner_;
-  std::vector<std::vector<std::uint32_t>> rules_of_, extra_of_;
+  LiteralIndex loud_, quiet_;
   std::vector<std::uint32_t> always_;
   std::size_t extra_count_ = 0;
 };

@@ -1,7 +1,6 @@
 #include "signatures/match/gram_filter.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <unordered_map>
 
@@ -76,26 +75,18 @@ GramFilter::GramFilter(std::vector<Literal> literals, std::vector<std::uint32_t>
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.slot < b.slot; });
   table_.assign((std::size_t{1} << kTableBits) / 32, 0);
-  before_.assign(table_.size(), 0);
+  first_.assign(table_.size() + 1, 0);
   for (const Row& row : rows) {
-    std::uint32_t& word = table_[row.slot / 32];
-    const std::uint32_t bit = 1u << (row.slot % 32);
-    if (!(word & bit)) first_.push_back(static_cast<std::uint32_t>(entries_.size()));
-    word |= bit;
+    table_[row.slot / 32] |= 1u << (row.slot % 32);
+    ++first_[row.slot / 32 + 1];
     entries_.push_back(row.entry);
   }
-  first_.push_back(static_cast<std::uint32_t>(entries_.size()));
-  std::uint32_t sum = 0;
-  for (std::size_t i = 0; i < table_.size(); ++i) {
-    before_[i] = sum;
-    sum += static_cast<std::uint32_t>(std::popcount(table_[i]));
-  }
+  for (std::size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];
 }
 
 void GramFilter::check(std::string_view block, std::size_t at, std::uint32_t slot, std::vector<LiteralHit>& out) const {
-  const std::uint32_t below = table_[slot / 32] & ((1u << (slot % 32)) - 1);
-  const std::size_t used = before_[slot / 32] + static_cast<std::size_t>(std::popcount(below));
-  for (std::uint32_t i = first_[used]; i < first_[used + 1]; ++i) {
+  const std::size_t word = slot / 32;
+  for (std::uint32_t i = first_[word]; i < first_[word + 1]; ++i) {
     const Entry& entry = entries_[i];
     if (at < std::size_t{entry.back} + entry.skip) continue;
     const std::size_t window = at - entry.back;

@@ -2,7 +2,7 @@
 //
 // Each literal has a window of 8 bytes or more: the part of it whose four-byte grams are rarest in healthy logs. Grams are looked up
 // at every stride-th byte only; a window holds one of these places whatever its position, if stride = window - 3. A bit table
-// (16 KiB, first-level cache) answers nearly all look-ups; what passes is compared with the window, then with the literal.
+// (32 KiB, first-level cache) answers nearly all look-ups; what passes is compared with the window, then with the literal.
 // Measured: 2 to 4 GB/s with 400 to 700 literals on one core, where a byte-wise automaton gives 0.6 to 1.2 GB/s.
 #pragma once
 
@@ -37,7 +37,7 @@ class GramFilter {
   void scan(std::string_view block, std::vector<LiteralHit>& out) const;
 
  private:
-  static constexpr int kTableBits = 17;
+  static constexpr int kTableBits = 18;
 
   // A gram of a literal's window: `back` bytes after the window's start, which is `skip` bytes after the literal's.
   struct Entry {
@@ -52,9 +52,8 @@ class GramFilter {
   std::vector<Literal> literals_;
   std::vector<std::uint32_t> numbers_;
   std::size_t stride_ = kLeast - 3;
-  std::vector<std::uint32_t> table_;        // bit of each slot in use
-  std::vector<std::uint32_t> before_;       // slots in use before each word of table_
-  std::vector<std::uint32_t> first_;        // [slots in use + 1] -> entries_
+  std::vector<std::uint32_t> table_;        // a bit for each slot in use
+  std::vector<std::uint32_t> first_;        // [words of table_ + 1] -> entries_: those of the word's 32 slots stand together
   std::vector<Entry> entries_;
 };
 

@@ -110,17 +110,18 @@ std::string SignatureSet::hash() const {
   return hash.hex();
 }
 
-std::string_view SignatureSet::engine() const { return compiled_->scanner().engine(); }
+std::string_view SignatureSet::engine() const { return compiled_->loud().scanner->engine(); }
 
 std::vector<std::string> SignatureSet::literals() const {
   std::set<std::string> out;
-  for (const Literal& literal : compiled_->scanner().literals()) out.insert(literal.text);
+  for (const LiteralIndex* index : {&compiled_->loud(), &compiled_->quiet()})
+    for (const Literal& literal : index->scanner->literals()) out.insert(literal.text);
   return {out.begin(), out.end()};
 }
 
 struct Matcher::Scratch {
-  LiteralScanner::Scratch literals;
-  std::vector<LiteralHit> hits;
+  LiteralScanner::Scratch loud, quiet;
+  std::vector<LiteralHit> hits, quiet_hits;
   std::vector<std::uint64_t> rule_seen, extra_seen;   // number of the candidate that last had it
   std::uint64_t candidate = 0;
   std::vector<re2::StringPiece> groups;
@@ -142,15 +143,24 @@ Matcher& Matcher::operator=(Matcher&&) noexcept = default;
 std::size_t Matcher::scan(std::string_view block, std::vector<Candidate>& out) {
   const CompiledRules& compiled = set_->compiled();
   Scratch& scratch = *scratch_;
-  compiled.scanner().scan(block, scratch.literals, scratch.hits);
+  const LiteralIndex& loud = compiled.loud();
+  loud.scanner->scan(block, scratch.loud, scratch.hits);
   std::size_t count = 0;
   std::size_t line_end = 0;   // of the last candidate
   const auto add_to = [&](std::vector<std::uint32_t>& list, std::vector<std::uint64_t>& seen, std::span<const std::uint32_t> numbers) {
     for (const std::uint32_t number : numbers)
       if (std::exchange(seen[number], scratch.candidate) != scratch.candidate) list.push_back(number);
   };
+  // Advice silences other rules of its line, so it is looked for where there are some.
+  const auto add_advice = [&](Candidate& line) {
+    if (line.rules.empty()) return;
+    const LiteralIndex& quiet = compiled.quiet();
+    quiet.scanner->scan(block.substr(line.begin, line.end - line.begin), scratch.quiet, scratch.quiet_hits);
+    for (const LiteralHit& hit : scratch.quiet_hits) add_to(line.rules, scratch.rule_seen, quiet.rules_of[hit.literal]);
+  };
   for (const LiteralHit& hit : scratch.hits) {
     if (count == 0 || hit.at >= line_end) {
+      if (count > 0) add_advice(out[count - 1]);
       if (out.size() == count) out.emplace_back();
       Candidate& fresh = out[count++];
       const std::size_t from = count == 1 ? 0 : line_end;
@@ -165,9 +175,10 @@ std::size_t Matcher::scan(std::string_view block, std::vector<Candidate>& out) {
       add_to(fresh.rules, scratch.rule_seen, compiled.always());
     }
     Candidate& line = out[count - 1];
-    add_to(line.rules, scratch.rule_seen, compiled.rules_of(hit.literal));
-    add_to(line.extra, scratch.extra_seen, compiled.extra_of(hit.literal));
+    add_to(line.rules, scratch.rule_seen, loud.rules_of[hit.literal]);
+    add_to(line.extra, scratch.extra_seen, loud.extra_of[hit.literal]);
   }
+  if (count > 0) add_advice(out[count - 1]);
   return count;
 }
 

@@ -47,7 +47,8 @@ class SignatureSet {
   std::unique_ptr<CompiledRules> compiled_;
 };
 
-// A line that holds a literal. A rule without any literal is in the rules of every candidate.
+// A line that holds a literal of a rule (advice rules apart) or an extra literal. Advice rules whose literal stands there come with the
+// others: alone they make no candidate, since all they do is to silence others. A rule without any literal is in every candidate.
 struct Candidate {
   std::size_t begin = 0, end = 0;      // bytes of the block, without '\n'
   std::vector<std::uint32_t> rules;    // indexes of signatures() whose literal stands in the line, each once

@@ -116,7 +116,7 @@ class Linter {
     if (!all) return;
     for (const Literal& literal : *all) {
       if (literal.text.size() < kUsableLiteral && rule.no_literal.empty()) fault(rule, "the literal '" + literal.text + "' is too short", "at least 4 bytes, or say why not in 'no_literal'");
-      if (rule.role != Role::progress && rule.role != Role::fact && rule.no_literal.empty() && background_count(literal.text) > 0)
+      if (rule.role != Role::advice && rule.role != Role::progress && rule.role != Role::fact && rule.no_literal.empty() && background_count(literal.text) > 0)
         fault(rule, "the literal '" + literal.text + "' stands in healthy logs", "choose a rarer one in 'literals', make the pattern more specific, or say in 'no_literal' why not");
     }
   }
