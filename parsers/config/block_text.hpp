@@ -1,4 +1,5 @@
-// What the readers of many-line blocks share: whose lines they are, the collected text, and the line of each byte of it.
+// What the readers of many-line blocks share: whose lines they are, the collected text, and the
+// line of each byte of it.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ class Stream {
  public:
   Stream() = default;
   explicit Stream(const Record& record);
-  // True for a record of this process and for one without any prefix (the later lines of one multi-line log record).
+  // True for a record of this process and for one without any prefix (the later lines of one
+  // multi-line log record).
   bool owns(const Record& record) const;
 
  private:
@@ -41,10 +43,12 @@ class BlockText {
 
  private:
   std::string text_;
-  std::vector<std::pair<std::size_t, std::uint64_t>> lines_;  // offset of the first byte, line number
+  std::vector<std::pair<std::size_t, std::uint64_t>>
+      lines_;  // offset of the first byte, line number
 };
 
-// Without the logger's own head, where the prefix peeler left it: "[config.py:752:print] ", "INFO:__main__:", "root - INFO - ",
+// Without the logger's own head, where the prefix peeler left it: "[config.py:752:print] ",
+// "INFO:__main__:", "root - INFO - ",
 // "[INFO|trainer.py:1143] ... >> ". What cannot be told from a message stays.
 std::string_view without_logger(std::string_view message);
 

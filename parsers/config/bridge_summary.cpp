@@ -24,7 +24,9 @@ namespace {
 constexpr std::string_view kTriggers[] = {"Configuration Summary (Non-Default"};
 constexpr std::size_t kForeignLines = 400;
 
-bool rule_of(std::string_view text, char c) { return text.size() >= 20 && text.find_first_not_of(c) == std::string_view::npos; }
+bool rule_of(std::string_view text, char c) {
+  return text.size() >= 20 && text.find_first_not_of(c) == std::string_view::npos;
+}
 
 class BridgeSummary final : public ConfigReader {
  public:
@@ -42,7 +44,8 @@ class BridgeSummary final : public ConfigReader {
     }
     if (!stream_.owns(record)) return foreign();
     if (contains(text, kTriggers[0])) return Offer::ended_before;
-    if (text.empty() || rule_of(text, '-') || text == "Other Configuration Values:") return Offer::taken;
+    if (text.empty() || rule_of(text, '-') || text == "Other Configuration Values:")
+      return Offer::taken;
     if (rule_of(text, '=')) return ++rules_ < 2 ? Offer::taken : Offer::finished;
     if (text.front() == '[') {
       const auto end = text.find(']');
@@ -52,12 +55,18 @@ class BridgeSummary final : public ConfigReader {
       return Offer::taken;
     }
     const auto colon = text.find(": ");
-    if (section_.empty() || colon == std::string_view::npos || text.substr(0, colon).find(' ') != std::string_view::npos) return foreign();
+    if (section_.empty() || colon == std::string_view::npos ||
+        text.substr(0, colon).find(' ') != std::string_view::npos)
+      return foreign();
     if (settings_.size() >= limits::kConfigLines) return Offer::ended_before;
     std::string_view value = trim(text.substr(colon + 2));
-    if (const auto note = value.rfind("  (Mcore default: "); note != std::string_view::npos) value = trim(value.substr(0, note));
-    if (value.size() >= 2 && (value.front() == '\'' || value.front() == '"') && value.back() == value.front()) value = value.substr(1, value.size() - 2);
-    settings_.push_back({section_ + "." + std::string(text.substr(0, colon)), std::string(value.substr(0, kFlatValueBytes)), record.line.number, 0});
+    if (const auto note = value.rfind("  (Mcore default: "); note != std::string_view::npos)
+      value = trim(value.substr(0, note));
+    if (value.size() >= 2 && (value.front() == '\'' || value.front() == '"') &&
+        value.back() == value.front())
+      value = value.substr(1, value.size() - 2);
+    settings_.push_back({section_ + "." + std::string(text.substr(0, colon)),
+                         std::string(value.substr(0, kFlatValueBytes)), record.line.number, 0});
     foreign_ = 0;
     return Offer::taken;
   }
@@ -83,10 +92,12 @@ class BridgeSummary final : public ConfigReader {
     return false;
   }
 
-  // megatron/core/transformer/transformer_config.py and model_parallel_config.py: the values of what the summary leaves out.
+  // megatron/core/transformer/transformer_config.py and model_parallel_config.py: the values of
+  // what the summary leaves out.
   static void defaults(RunConfig& config, std::string_view file) {
     Target target(config, file, "default of megatron-core");
-    for (const Key key : {Key::tensor_parallel, Key::pipeline_parallel, Key::context_parallel, Key::expert_parallel, Key::virtual_pipeline})
+    for (const Key key : {Key::tensor_parallel, Key::pipeline_parallel, Key::context_parallel,
+                          Key::expert_parallel, Key::virtual_pipeline})
       if (!config.has(key)) target.put(key, std::int64_t{1}, 0);
     for (const Key key : {Key::recompute, Key::cuda_graphs, Key::loss_fusion})
       if (!config.has(key)) target.put(key, std::string("none"), 0);
@@ -104,6 +115,8 @@ class BridgeSummary final : public ConfigReader {
 
 }  // namespace
 
-std::unique_ptr<ConfigReader> make_bridge_summary_reader() { return std::make_unique<BridgeSummary>(); }
+std::unique_ptr<ConfigReader> make_bridge_summary_reader() {
+  return std::make_unique<BridgeSummary>();
+}
 
 }  // namespace triage::parsers

@@ -12,11 +12,25 @@ namespace triage::parsers {
 namespace {
 
 constexpr std::size_t kWords = 4096;
-constexpr std::string_view kTriggers[] = {
-    "--micro-batch-size", "--tensor-model-parallel-size", "--num-layers", "--seq-length",  // Megatron-LM
-    "--per_device_train_batch_size", "--per-device-train-batch-size", "--gradient_accumulation_steps", "--model_name_or_path",  // Hugging Face
-    "--nproc_per_node", "--nproc-per-node", "--num_processes", "--num_gpus", "--training.local_batch_size", "--training.batch_size", "--training.seq_len",
-    "actor_rollout_ref.actor.", "model.micro_batch_size=", "train.micro_batch_size=", "model.tensor_model_parallel_size="};
+constexpr std::string_view kTriggers[] = {"--micro-batch-size",
+                                          "--tensor-model-parallel-size",
+                                          "--num-layers",
+                                          "--seq-length",  // Megatron-LM
+                                          "--per_device_train_batch_size",
+                                          "--per-device-train-batch-size",
+                                          "--gradient_accumulation_steps",
+                                          "--model_name_or_path",  // Hugging Face
+                                          "--nproc_per_node",
+                                          "--nproc-per-node",
+                                          "--num_processes",
+                                          "--num_gpus",
+                                          "--training.local_batch_size",
+                                          "--training.batch_size",
+                                          "--training.seq_len",
+                                          "actor_rollout_ref.actor.",
+                                          "model.micro_batch_size=",
+                                          "train.micro_batch_size=",
+                                          "model.tensor_model_parallel_size="};
 
 void split_words(std::string_view line, std::vector<std::string>& words, bool inner) {
   std::string word;
@@ -24,7 +38,8 @@ void split_words(std::string_view line, std::vector<std::string>& words, bool in
   char quote = 0;
   const auto finish = [&] {
     if (any && words.size() < kWords) {
-      if (!inner && quoted && contains(word, " --") && word.find_first_of(" \t") != std::string::npos) {
+      if (!inner && quoted && contains(word, " --") &&
+          word.find_first_of(" \t") != std::string::npos) {
         split_words(word, words, true);
       } else if (!word.empty() || quoted) {
         words.push_back(word);
@@ -36,8 +51,10 @@ void split_words(std::string_view line, std::vector<std::string>& words, bool in
   for (std::size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
     if (quote) {
-      if (c == quote) quote = 0;
-      else word += c;
+      if (c == quote)
+        quote = 0;
+      else
+        word += c;
       continue;
     }
     if (c == '\'' || c == '"') {
@@ -56,21 +73,30 @@ void split_words(std::string_view line, std::vector<std::string>& words, bool in
   finish();
 }
 
-bool option_word(std::string_view word) { return word.size() > 2 && word[0] == '-' && word[1] == '-' && is_alpha(word[2]); }
+bool option_word(std::string_view word) {
+  return word.size() > 2 && word[0] == '-' && word[1] == '-' && is_alpha(word[2]);
+}
 
 bool program_word(std::string_view word) {
   const auto slash = word.rfind('/');
   if (slash != std::string_view::npos) word = word.substr(slash + 1);
   if (word.size() > 3 && word.substr(word.size() - 3) == ".py") return true;
-  return starts_with_any(word, {"python", "torchrun", "deepspeed", "accelerate", "srun", "mpirun", "llamafactory-cli", "megatron-lm", "torch.distributed"});
+  return starts_with_any(word, {"python", "torchrun", "deepspeed", "accelerate", "srun", "mpirun",
+                                "llamafactory-cli", "megatron-lm", "torch.distributed"});
 }
 
 // The options of a command that a line shows, or nothing where the line only speaks of options.
 FlatSettings command_of(std::string_view message, std::uint64_t line) {
-  if (contains(message, "usage: ") || contains(message, "[--") || contains(message, "unrecognized arguments") || contains(message, "error: argument")) return {};
+  if (contains(message, "usage: ") || contains(message, "[--") ||
+      contains(message, "unrecognized arguments") || contains(message, "error: argument"))
+    return {};
   const std::vector<std::string> words = command_words(message);
-  const auto options = std::count_if(words.begin(), words.end(), [](const std::string& word) { return option_word(word) || (word.find('=') != std::string::npos && word.find('.') < word.find('=')); });
-  const bool program = std::any_of(words.begin(), words.end(), [](const std::string& word) { return program_word(word); });
+  const auto options = std::count_if(words.begin(), words.end(), [](const std::string& word) {
+    return option_word(word) ||
+           (word.find('=') != std::string::npos && word.find('.') < word.find('='));
+  });
+  const bool program = std::any_of(words.begin(), words.end(),
+                                   [](const std::string& word) { return program_word(word); });
   const std::string_view text = trim(message);
   const bool assignment = contains(message, "ARGS=") || contains(message, "CMD=");
   const bool continued = text.substr(0, 2) == "--" && text.back() == '\\';
@@ -84,10 +110,13 @@ void apply_launcher(const Names& names, Target& target) {
   if (per_node && *per_node > 0 && *per_node < 1024) {
     target.put(Key::gpus_per_node, *per_node, names.line("nproc_per_node"));
     const std::int64_t count = names.has("standalone") ? 1 : nodes.value_or(0);
-    if (count > 0 && count < 1'000'000) target.put(Key::world, *per_node * count, names.line("nproc_per_node"));
+    if (count > 0 && count < 1'000'000)
+      target.put(Key::world, *per_node * count, names.line("nproc_per_node"));
   }
-  if (const auto world = names.integer("num_processes"); world && *world > 0) target.put(Key::world, *world, names.line("num_processes"));
-  if (const auto gpus = names.integer("num_gpus"); gpus && *gpus > 0) target.put(Key::gpus_per_node, *gpus, names.line("num_gpus"));
+  if (const auto world = names.integer("num_processes"); world && *world > 0)
+    target.put(Key::world, *world, names.line("num_processes"));
+  if (const auto gpus = names.integer("num_gpus"); gpus && *gpus > 0)
+    target.put(Key::gpus_per_node, *gpus, names.line("num_gpus"));
 }
 
 class CommandLine final : public LineReader {
@@ -144,19 +173,26 @@ FlatSettings options_of(std::span<const std::string> words, std::uint64_t line) 
     if (option_word(word)) {
       word.remove_prefix(2);
       const auto equals = word.find('=');
-      options.push_back({clean(word.substr(0, equals)), equals == std::string_view::npos ? std::string() : std::string(word.substr(equals + 1)), line, 0});
+      options.push_back(
+          {clean(word.substr(0, equals)),
+           equals == std::string_view::npos ? std::string() : std::string(word.substr(equals + 1)),
+           line, 0});
       open = equals == std::string_view::npos;
       continue;
     }
     const auto equals = word.find('=');
-    if (equals != std::string_view::npos && equals > 0 && word.find('.') < equals && (is_alpha(word[0]) || word[0] == '+') && word.substr(0, equals).find('/') == std::string_view::npos) {
+    if (equals != std::string_view::npos && equals > 0 && word.find('.') < equals &&
+        (is_alpha(word[0]) || word[0] == '+') &&
+        word.substr(0, equals).find('/') == std::string_view::npos) {
       while (word.front() == '+') word.remove_prefix(1);
       const auto at = word.find('=');
-      options.push_back({std::string(word.substr(0, at)), std::string(word.substr(at + 1)), line, 0});
+      options.push_back(
+          {std::string(word.substr(0, at)), std::string(word.substr(at + 1)), line, 0});
       open = false;
       continue;
     }
-    if (!open || word == "\\" || word == "&&" || word == ";" || word == "|" || word.substr(0, 2) == "2>" || word == ">" || program_word(word)) {
+    if (!open || word == "\\" || word == "&&" || word == ";" || word == "|" ||
+        word.substr(0, 2) == "2>" || word == ">" || program_word(word)) {
       open = false;
       continue;
     }
@@ -170,7 +206,8 @@ FlatSettings options_of(std::span<const std::string> words, std::uint64_t line) 
   const std::size_t given = options.size();
   for (std::size_t i = 0; i < given; ++i) {
     if (!options[i].value.empty()) continue;
-    if (options[i].name.substr(0, 3) == "no_") options.push_back({options[i].name.substr(3), "False", line, 0});
+    if (options[i].name.substr(0, 3) == "no_")
+      options.push_back({options[i].name.substr(3), "False", line, 0});
     options[i].value = "True";
   }
   for (FlatSetting& option : options)
@@ -181,14 +218,25 @@ FlatSettings options_of(std::span<const std::string> words, std::uint64_t line) 
 bool apply_options(const FlatSettings& options, Target& target) {
   const Names names(options);
   apply_launcher(names, target);
-  const auto any = [&](std::initializer_list<std::string_view> list) { return std::any_of(list.begin(), list.end(), [&](std::string_view name) { return names.has(name); }); };
-  const auto prefixed = [&](std::string_view head) { return std::any_of(options.begin(), options.end(), [&](const FlatSetting& s) { return std::string_view(s.name).substr(0, head.size()) == head; }); };
-  if (any({"per_device_train_batch_size", "model_name_or_path", "gradient_accumulation_steps", "per_device_eval_batch_size"}) && !any({"tensor_model_parallel_size", "micro_batch_size"})) {
+  const auto any = [&](std::initializer_list<std::string_view> list) {
+    return std::any_of(list.begin(), list.end(),
+                       [&](std::string_view name) { return names.has(name); });
+  };
+  const auto prefixed = [&](std::string_view head) {
+    return std::any_of(options.begin(), options.end(), [&](const FlatSetting& s) {
+      return std::string_view(s.name).substr(0, head.size()) == head;
+    });
+  };
+  if (any({"per_device_train_batch_size", "model_name_or_path", "gradient_accumulation_steps",
+           "per_device_eval_batch_size"}) &&
+      !any({"tensor_model_parallel_size", "micro_batch_size"})) {
     add_framework(target.config(), "huggingface");
     apply_training_arguments(options, target);
     return true;
   }
-  if (any({"tensor_model_parallel_size", "micro_batch_size", "seq_length", "pipeline_model_parallel_size"}) || (names.has("num_layers") && names.has("hidden_size"))) {
+  if (any({"tensor_model_parallel_size", "micro_batch_size", "seq_length",
+           "pipeline_model_parallel_size"}) ||
+      (names.has("num_layers") && names.has("hidden_size"))) {
     add_framework(target.config(), "megatron-lm");
     apply_megatron(options, target);
     return true;

@@ -4,7 +4,8 @@
 //   [2021-05-25 06:38:26,360] [INFO] [config.py:754:print]   json = {
 //       "train_batch_size": 64, ...
 //   }
-// Name, dots to column 29 (none for longer names), value, which may be a dict over many lines. The json is what the user gave.
+// Name, dots to column 29 (none for longer names), value, which may be a dict over many lines. The
+// json is what the user gave.
 #include <utility>
 
 #include "parsers/base/limits.hpp"
@@ -18,7 +19,8 @@
 namespace triage::parsers {
 namespace {
 
-constexpr std::string_view kTriggers[] = {"DeepSpeedEngine configuration:", "DeepSpeedConfig configuration:"};
+constexpr std::string_view kTriggers[] = {"DeepSpeedEngine configuration:",
+                                          "DeepSpeedConfig configuration:"};
 constexpr std::size_t kForeignLines = 400;
 
 // "train_batch_size ............. 64", "train_micro_batch_size_per_gpu  4", "json = {"
@@ -49,7 +51,8 @@ class DeepSpeedConfig final : public ConfigReader {
   Offer offer(const Record& record) override {
     const std::string_view message = without_logger(record.message);
     if (!open_) {
-      if (!contains(message, kTriggers[0]) && !contains(message, kTriggers[1])) return Offer::not_mine;
+      if (!contains(message, kTriggers[0]) && !contains(message, kTriggers[1]))
+        return Offer::not_mine;
       open_ = true;
       stream_ = Stream(record);
       return Offer::taken;
@@ -57,7 +60,8 @@ class DeepSpeedConfig final : public ConfigReader {
     if (!stream_.owns(record)) return foreign();
     if (contains(message, kTriggers[0])) return Offer::ended_before;
     if (++lines_ > limits::kConfigLines) return Offer::ended_before;
-    if (!dict_.empty() && !brackets_.closed() && literal_shaped(message)) {  // inside a value of many lines
+    if (!dict_.empty() && !brackets_.closed() &&
+        literal_shaped(message)) {  // inside a value of many lines
       dict_.add(message, record.line.number);
       brackets_.add(message);
       foreign_ = 0;
@@ -76,7 +80,8 @@ class DeepSpeedConfig final : public ConfigReader {
       brackets_.add(value);
       if (brackets_.closed() && close_dict()) return Offer::finished;
     } else {
-      settings_.push_back({std::string(name), std::string(value.substr(0, kFlatValueBytes)), record.line.number, 0});
+      settings_.push_back({std::string(name), std::string(value.substr(0, kFlatValueBytes)),
+                           record.line.number, 0});
     }
     return Offer::taken;
   }
@@ -121,6 +126,8 @@ class DeepSpeedConfig final : public ConfigReader {
 
 }  // namespace
 
-std::unique_ptr<ConfigReader> make_deepspeed_reader() { return std::make_unique<DeepSpeedConfig>(); }
+std::unique_ptr<ConfigReader> make_deepspeed_reader() {
+  return std::make_unique<DeepSpeedConfig>();
+}
 
 }  // namespace triage::parsers

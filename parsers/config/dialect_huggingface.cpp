@@ -1,5 +1,5 @@
-// Names of huggingface/transformers: src/transformers/training_args.py (TrainingArguments, also printed by accelerate scripts, TRL's
-// SFTConfig and LLaMA-Factory) and the models' config.json.
+// Names of huggingface/transformers: src/transformers/training_args.py (TrainingArguments, also
+// printed by accelerate scripts, TRL's SFTConfig and LLaMA-Factory) and the models' config.json.
 #include <algorithm>
 #include <array>
 
@@ -52,12 +52,18 @@ void apply_optimizer(const Names& names, Target& target) {
   if (name.empty()) return;
   const std::uint64_t line = names.line("optim");
   if (name == "adamw_torch" || name == "adamw_hf") target.put(Key::optimizer_fused, false, line);
-  if (name == "adamw_torch_fused" || name == "adamw_apex_fused") target.put(Key::optimizer_fused, true, line);
-  if (contains(name, "adamw") && (contains(name, "8bit"))) name = "adamw_8bit";
-  else if (contains(name, "adamw") && contains(name, "4bit")) name = "adamw_4bit";
-  else if (contains(name, "paged_adamw") || name.substr(0, 5) == "adamw") name = "adamw";
-  else if (contains(name, "lion") && contains(name, "8bit")) name = "lion_8bit";
-  else if (contains(name, "lion")) name = "lion";
+  if (name == "adamw_torch_fused" || name == "adamw_apex_fused")
+    target.put(Key::optimizer_fused, true, line);
+  if (contains(name, "adamw") && (contains(name, "8bit")))
+    name = "adamw_8bit";
+  else if (contains(name, "adamw") && contains(name, "4bit"))
+    name = "adamw_4bit";
+  else if (contains(name, "paged_adamw") || name.substr(0, 5) == "adamw")
+    name = "adamw";
+  else if (contains(name, "lion") && contains(name, "8bit"))
+    name = "lion_8bit";
+  else if (contains(name, "lion"))
+    name = "lion";
   target.put(Key::optimizer, name, line);
 }
 
@@ -68,18 +74,25 @@ void apply_fsdp(const Names& names, Target& target) {
   const bool on = fsdp && !is_none(fsdp->value) && words != "[]" && !is_false(fsdp->value);
   if (fsdp && !on) target.put(Key::fsdp, std::string("none"), fsdp->line);
   if (on) {
-    const auto version = names.integer(names.has("fsdp_config.version") ? "fsdp_config.version" : "fsdp_config.fsdp_version");
+    const auto version = names.integer(
+        names.has("fsdp_config.version") ? "fsdp_config.version" : "fsdp_config.fsdp_version");
     target.put(Key::fsdp, std::string(version == 2 ? "fsdp2" : "fsdp1"), fsdp->line);
     add_framework(target.config(), "fsdp");
-    for (const std::string_view strategy : {"hybrid_shard_zero2", "hybrid_shard", "shard_grad_op", "full_shard", "no_shard"})
+    for (const std::string_view strategy :
+         {"hybrid_shard_zero2", "hybrid_shard", "shard_grad_op", "full_shard", "no_shard"})
       if (contains(words, strategy)) {
         std::string upper(strategy);
-        std::transform(upper.begin(), upper.end(), upper.begin(), [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
-        target.put(Key::fsdp_strategy, upper == "HYBRID_SHARD_ZERO2" ? std::string("_HYBRID_SHARD_ZERO2") : upper, fsdp->line);
+        std::transform(upper.begin(), upper.end(), upper.begin(),
+                       [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+        target.put(Key::fsdp_strategy,
+                   upper == "HYBRID_SHARD_ZERO2" ? std::string("_HYBRID_SHARD_ZERO2") : upper,
+                   fsdp->line);
         break;
       }
     target.put(Key::fsdp_offload, contains(words, "offload"), fsdp->line);
-    for (const std::string_view name : {"fsdp_config.transformer_layer_cls_to_wrap", "fsdp_config.fsdp_transformer_layer_cls_to_wrap", "fsdp_transformer_layer_cls_to_wrap"})
+    for (const std::string_view name :
+         {"fsdp_config.transformer_layer_cls_to_wrap",
+          "fsdp_config.fsdp_transformer_layer_cls_to_wrap", "fsdp_transformer_layer_cls_to_wrap"})
       if (const std::string_view wrap = names.text(name); !wrap.empty() && wrap != "[]") {
         std::string classes;
         for (const char c : wrap)
@@ -87,17 +100,23 @@ void apply_fsdp(const Names& names, Target& target) {
         target.put(Key::fsdp_wrap, classes, names.line(name));
         break;
       }
-    for (const std::string_view name : {"fsdp_config.activation_checkpointing", "fsdp_config.fsdp_activation_checkpointing"})
+    for (const std::string_view name :
+         {"fsdp_config.activation_checkpointing", "fsdp_config.fsdp_activation_checkpointing"})
       if (names.yes(name)) target.put(Key::recompute, std::string("full"), names.line(name));
-    for (const std::string_view name : {"fsdp_config.reshard_after_forward", "fsdp_config.fsdp_reshard_after_forward"})
-      if (names.yes(name) || names.no(name)) target.put(Key::reshard_after_forward, names.yes(name), names.line(name));
+    for (const std::string_view name :
+         {"fsdp_config.reshard_after_forward", "fsdp_config.fsdp_reshard_after_forward"})
+      if (names.yes(name) || names.no(name))
+        target.put(Key::reshard_after_forward, names.yes(name), names.line(name));
   }
 }
 
 // Models whose MLP is gated (SwiGLU, GeGLU) whatever hidden_act says.
 bool gated_model(std::string_view type) {
-  for (const std::string_view head : {"llama", "mistral", "mixtral", "qwen2", "qwen3", "gemma", "deepseek", "phi3", "olmo", "cohere", "internlm", "chatglm", "glm4", "granite", "yi", "baichuan",
-                                      "smollm", "gpt_oss", "minicpm", "dbrx", "ernie4", "hunyuan", "exaone", "ministral", "pixtral"})
+  for (const std::string_view head :
+       {"llama",   "mistral",  "mixtral",   "qwen2",    "qwen3",   "gemma", "deepseek",
+        "phi3",    "olmo",     "cohere",    "internlm", "chatglm", "glm4",  "granite",
+        "yi",      "baichuan", "smollm",    "gpt_oss",  "minicpm", "dbrx",  "ernie4",
+        "hunyuan", "exaone",   "ministral", "pixtral"})
     if (type.substr(0, head.size()) == head) return true;
   return false;
 }
@@ -171,8 +190,10 @@ constexpr NameRow kTower[] = {
 FlatSettings under(const FlatSettings& settings, std::string_view prefix) {
   FlatSettings out;
   for (const FlatSetting& setting : settings)
-    if (setting.name.size() > prefix.size() && std::string_view(setting.name).substr(0, prefix.size()) == prefix)
-      out.push_back({setting.name.substr(prefix.size()), setting.value, setting.line, setting.offset});
+    if (setting.name.size() > prefix.size() &&
+        std::string_view(setting.name).substr(0, prefix.size()) == prefix)
+      out.push_back(
+          {setting.name.substr(prefix.size()), setting.value, setting.line, setting.offset});
   return out;
 }
 
@@ -182,9 +203,13 @@ void apply_moe_shape(const Names& names, Target& target) {
     if (names.integer(name).value_or(0) > 0) counted = name;
   if (counted.empty()) return;
   // Mixtral and its kin: intermediate_size is the width of an expert.
-  if (const auto width = names.integer("intermediate_size"); width && !names.has("moe_intermediate_size")) target.put(Key::expert_ffn, *width, names.line("intermediate_size"));
-  const auto shared = names.integer("n_shared_experts"), width = names.integer("moe_intermediate_size");
-  if (shared && width && *shared >= 0 && *shared < 1024 && *width < (1 << 30)) target.put(Key::shared_expert_ffn, *shared * *width, names.line("n_shared_experts"));
+  if (const auto width = names.integer("intermediate_size");
+      width && !names.has("moe_intermediate_size"))
+    target.put(Key::expert_ffn, *width, names.line("intermediate_size"));
+  const auto shared = names.integer("n_shared_experts"),
+             width = names.integer("moe_intermediate_size");
+  if (shared && width && *shared >= 0 && *shared < 1024 && *width < (1 << 30))
+    target.put(Key::shared_expert_ffn, *shared * *width, names.line("n_shared_experts"));
 }
 
 }  // namespace
@@ -194,46 +219,87 @@ void apply_training_arguments(const FlatSettings& settings, Target& target) {
   apply_rows(kTraining, names, target);
   apply_optimizer(names, target);
   apply_fsdp(names, target);
-  if (names.yes("gradient_checkpointing")) target.put(Key::recompute, std::string("full"), names.line("gradient_checkpointing"));
-  else if (names.no("gradient_checkpointing") && target.config().text(Key::recompute) != "full") target.put(Key::recompute, std::string("none"), names.line("gradient_checkpointing"));
-  if (names.yes("bf16")) target.put(Key::autocast, std::string("bf16"), names.line("bf16"));
-  else if (names.yes("fp16")) target.put(Key::autocast, std::string("fp16"), names.line("fp16"));
+  if (names.yes("gradient_checkpointing"))
+    target.put(Key::recompute, std::string("full"), names.line("gradient_checkpointing"));
+  else if (names.no("gradient_checkpointing") && target.config().text(Key::recompute) != "full")
+    target.put(Key::recompute, std::string("none"), names.line("gradient_checkpointing"));
+  if (names.yes("bf16"))
+    target.put(Key::autocast, std::string("bf16"), names.line("bf16"));
+  else if (names.yes("fp16"))
+    target.put(Key::autocast, std::string("fp16"), names.line("fp16"));
   if (names.yes("pure_bf16")) target.put(Key::dtype, std::string("bf16"), names.line("pure_bf16"));
-  if (names.yes("use_liger_kernel") || names.yes("enable_liger_kernel")) target.put(Key::loss_fusion, std::string("liger"), names.line(names.has("use_liger_kernel") ? "use_liger_kernel" : "enable_liger_kernel"));
+  if (names.yes("use_liger_kernel") || names.yes("enable_liger_kernel"))
+    target.put(
+        Key::loss_fusion, std::string("liger"),
+        names.line(names.has("use_liger_kernel") ? "use_liger_kernel" : "enable_liger_kernel"));
   const std::string_view save = enum_value(names.text("save_strategy"));
-  if (const auto steps = names.integer("save_steps"); steps && *steps > 0 && (save.empty() || lower(save) == "steps")) target.put(Key::save_interval, *steps, names.line("save_steps"));
-  if (names.yes("load_in_4bit") || names.text("quantization_bit") == "4") target.put(Key::quantization, std::string("4bit"), names.line(names.has("load_in_4bit") ? "load_in_4bit" : "quantization_bit"));
-  else if (names.yes("load_in_8bit") || names.text("quantization_bit") == "8") target.put(Key::quantization, std::string("8bit"), names.line(names.has("load_in_8bit") ? "load_in_8bit" : "quantization_bit"));
-  if (const std::string_view deepspeed = names.text("deepspeed"); !deepspeed.empty() && !is_false(deepspeed)) add_framework(target.config(), "deepspeed");
+  if (const auto steps = names.integer("save_steps");
+      steps && *steps > 0 && (save.empty() || lower(save) == "steps"))
+    target.put(Key::save_interval, *steps, names.line("save_steps"));
+  if (names.yes("load_in_4bit") || names.text("quantization_bit") == "4")
+    target.put(Key::quantization, std::string("4bit"),
+               names.line(names.has("load_in_4bit") ? "load_in_4bit" : "quantization_bit"));
+  else if (names.yes("load_in_8bit") || names.text("quantization_bit") == "8")
+    target.put(Key::quantization, std::string("8bit"),
+               names.line(names.has("load_in_8bit") ? "load_in_8bit" : "quantization_bit"));
+  if (const std::string_view deepspeed = names.text("deepspeed");
+      !deepspeed.empty() && !is_false(deepspeed))
+    add_framework(target.config(), "deepspeed");
 }
 
 void apply_model_config(const FlatSettings& settings, Target& target) {
-  // The decoder of a vision-language model stands in its own part; the outer values are the model's own where both exist.
+  // The decoder of a vision-language model stands in its own part; the outer values are the model's
+  // own where both exist.
   FlatSettings text;
-  for (const std::string_view part : {"text_config.", "llm_config.", "language_config.", "thinker_config.text_config."}) {
+  for (const std::string_view part :
+       {"text_config.", "llm_config.", "language_config.", "thinker_config.text_config."}) {
     text = under(settings, part);
     if (!text.empty()) break;
   }
   const Names outer(settings);
-  const bool nested = std::any_of(text.begin(), text.end(), [](const FlatSetting& s) { return s.name == "hidden_size" || s.name == "num_hidden_layers"; });
+  const bool nested = std::any_of(text.begin(), text.end(), [](const FlatSetting& s) {
+    return s.name == "hidden_size" || s.name == "num_hidden_layers";
+  });
   const Names names(nested ? text : settings);
   apply_rows(kShape, names, target);
-  const std::string_view type = outer.text("model_type"), inner = names.text("model_type").empty() ? type : names.text("model_type");
+  const std::string_view type = outer.text("model_type"),
+                         inner = names.text("model_type").empty() ? type : names.text("model_type");
   target.put_text(Key::model_type, type, outer.line("model_type"));
-  if (nested && (outer.has("torch_dtype") || outer.has("dtype"))) target.put_text(Key::dtype, dtype_name(outer.text(outer.has("dtype") ? "dtype" : "torch_dtype")), outer.line("torch_dtype"));
+  if (nested && (outer.has("torch_dtype") || outer.has("dtype")))
+    target.put_text(Key::dtype,
+                    dtype_name(outer.text(outer.has("dtype") ? "dtype" : "torch_dtype")),
+                    outer.line("torch_dtype"));
   const Names& ties = outer.has("tie_word_embeddings") ? outer : names;
-  if (ties.has("tie_word_embeddings")) target.put(Key::tied_embeddings, ties.yes("tie_word_embeddings"), ties.line("tie_word_embeddings"));
-  if (names.integer("num_attention_heads") && !names.has("num_key_value_heads") && !names.has("multi_query_group_num") && !names.has("num_kv_heads"))
-    target.put(Key::kv_heads, *names.integer("num_attention_heads"), names.line("num_attention_heads"));
-  if (names.has("n_inner") && names.text("n_inner").empty() && names.integer("n_embd")) target.put(Key::ffn, *names.integer("n_embd") * 4, names.line("n_inner"));
-  if (gated_model(inner)) target.put(Key::gated_mlp, true, names.line("hidden_act"));
-  else if (inner == "gpt2" || inner == "opt" || inner == "bloom" || inner == "gpt_neox" || inner == "bert" || inner == "roberta") target.put(Key::gated_mlp, false, outer.line("model_type"));
-  if (names.has("rms_norm_eps")) target.put(Key::norm, std::string("rmsnorm"), names.line("rms_norm_eps"));
-  else if (names.has("layer_norm_eps") || names.has("layer_norm_epsilon")) target.put(Key::norm, std::string("layernorm"), names.line(names.has("layer_norm_eps") ? "layer_norm_eps" : "layer_norm_epsilon"));
-  if (inner.substr(0, 5) == "qwen2" && !names.has("attention_bias")) target.put(Key::qkv_bias, true, outer.line("model_type"));
-  if (inner.substr(0, 5) == "qwen3" || inner.substr(0, 6) == "gemma3" || inner == "olmo2") target.put(Key::qk_norm, true, outer.line("model_type"));
+  if (ties.has("tie_word_embeddings"))
+    target.put(Key::tied_embeddings, ties.yes("tie_word_embeddings"),
+               ties.line("tie_word_embeddings"));
+  if (names.integer("num_attention_heads") && !names.has("num_key_value_heads") &&
+      !names.has("multi_query_group_num") && !names.has("num_kv_heads"))
+    target.put(Key::kv_heads, *names.integer("num_attention_heads"),
+               names.line("num_attention_heads"));
+  else if (names.integer("n_head") && !names.has("num_attention_heads") &&
+           !names.has("n_head_kv") && !names.has("num_kv_heads"))
+    target.put(Key::kv_heads, *names.integer("n_head"), names.line("n_head"));
+  if (names.has("n_inner") && names.text("n_inner").empty() && names.integer("n_embd"))
+    target.put(Key::ffn, *names.integer("n_embd") * 4, names.line("n_inner"));
+  if (gated_model(inner))
+    target.put(Key::gated_mlp, true, names.line("hidden_act"));
+  else if (inner == "gpt2" || inner == "opt" || inner == "bloom" || inner == "gpt_neox" ||
+           inner == "bert" || inner == "roberta")
+    target.put(Key::gated_mlp, false, outer.line("model_type"));
+  if (names.has("rms_norm_eps"))
+    target.put(Key::norm, std::string("rmsnorm"), names.line("rms_norm_eps"));
+  else if (names.has("layer_norm_eps") || names.has("layer_norm_epsilon"))
+    target.put(Key::norm, std::string("layernorm"),
+               names.line(names.has("layer_norm_eps") ? "layer_norm_eps" : "layer_norm_epsilon"));
+  if (inner.substr(0, 5) == "qwen2" && !names.has("attention_bias"))
+    target.put(Key::qkv_bias, true, outer.line("model_type"));
+  if (inner.substr(0, 5) == "qwen3" || inner.substr(0, 6) == "gemma3" || inner == "olmo2")
+    target.put(Key::qk_norm, true, outer.line("model_type"));
   if (names.integer("kv_lora_rank")) target.put(Key::mla, true, names.line("kv_lora_rank"));
-  if (const auto window = names.integer("sliding_window"); window && !names.no("use_sliding_window")) target.put(Key::sliding_window, *window, names.line("sliding_window"));
+  if (const auto window = names.integer("sliding_window");
+      window && !names.no("use_sliding_window"))
+    target.put(Key::sliding_window, *window, names.line("sliding_window"));
   apply_moe_shape(names, target);
   for (const std::string_view part : {"vision_config.", "thinker_config.vision_config."}) {
     const FlatSettings tower = under(settings, part);
@@ -241,9 +307,13 @@ void apply_model_config(const FlatSettings& settings, Target& target) {
     const Names vision(tower);
     apply_rows(kTower, vision, target);
     // Qwen2-VL: "hidden_size" is the width after the merger, "embed_dim" that of the tower.
-    if (const auto width = vision.integer("embed_dim")) target.put(Key::vision_hidden, *width, vision.line("embed_dim"));
+    if (const auto width = vision.integer("embed_dim"))
+      target.put(Key::vision_hidden, *width, vision.line("embed_dim"));
     if (const std::string_view deep = vision.text("deepstack_visual_indexes"); !deep.empty())
-      target.put(Key::vision_mergers, static_cast<std::int64_t>(1 + (deep == "[]" ? 0 : std::count(deep.begin(), deep.end(), ',') + 1)), vision.line("deepstack_visual_indexes"));
+      target.put(Key::vision_mergers,
+                 static_cast<std::int64_t>(
+                     1 + (deep == "[]" ? 0 : std::count(deep.begin(), deep.end(), ',') + 1)),
+                 vision.line("deepstack_visual_indexes"));
     break;
   }
 }

@@ -1,4 +1,5 @@
-// Names of AI-Hypercomputer/maxtext: MaxText/configs/base.yml. The base_* values are what was asked for, the others what is used.
+// Names of AI-Hypercomputer/maxtext: MaxText/configs/base.yml. The base_* values are what was asked
+// for, the others what is used.
 #include <cmath>
 
 #include "parsers/base/text.hpp"
@@ -44,21 +45,29 @@ constexpr NameRow kMoe[] = {
 void apply_maxtext(const FlatSettings& settings, Target& target) {
   const Names names(settings);
   apply_rows(kRows, names, target);
-  if (const auto batch = names.integer("per_device_batch_size"); batch && *batch > 0) target.put(Key::micro_batch, *batch, names.line("per_device_batch_size"));
+  if (const auto batch = names.integer("per_device_batch_size"); batch && *batch > 0)
+    target.put(Key::micro_batch, *batch, names.line("per_device_batch_size"));
   // One expert is MaxText's dense model.
   if (const auto experts = names.integer("num_experts")) {
     target.put(Key::experts, *experts > 1 ? *experts : 0, names.line("num_experts"));
     if (*experts > 1) apply_rows(kMoe, names, target);
   }
   const std::string_view policy = names.text("remat_policy");
-  if (policy == "full") target.put(Key::recompute, std::string("full"), names.line("remat_policy"));
-  else if (policy == "none") target.put(Key::recompute, std::string("none"), names.line("remat_policy"));
-  else if (!policy.empty()) target.put(Key::recompute, std::string("selective"), names.line("remat_policy"));
-  else if (names.has("remat_policy")) target.put(Key::recompute, std::string("none"), names.line("remat_policy"));
+  if (policy == "full")
+    target.put(Key::recompute, std::string("full"), names.line("remat_policy"));
+  else if (policy == "none")
+    target.put(Key::recompute, std::string("none"), names.line("remat_policy"));
+  else if (!policy.empty())
+    target.put(Key::recompute, std::string("selective"), names.line("remat_policy"));
+  else if (names.has("remat_policy"))
+    target.put(Key::recompute, std::string("none"), names.line("remat_policy"));
   const std::string compute = dtype_name(names.text("dtype"));
-  if (!compute.empty() && compute != dtype_name(names.text("weight_dtype"))) target.put_text(Key::autocast, compute, names.line("dtype"));
-  if (contains(names.text("quantization"), "fp8")) target.put(Key::fp8, std::string("hybrid"), names.line("quantization"));
-  if (const std::string_view activations = names.text("mlp_activations"); !activations.empty()) target.put(Key::gated_mlp, contains(activations, ","), names.line("mlp_activations"));
+  if (!compute.empty() && compute != dtype_name(names.text("weight_dtype")))
+    target.put_text(Key::autocast, compute, names.line("dtype"));
+  if (contains(names.text("quantization"), "fp8"))
+    target.put(Key::fp8, std::string("hybrid"), names.line("quantization"));
+  if (const std::string_view activations = names.text("mlp_activations"); !activations.empty())
+    target.put(Key::gated_mlp, contains(activations, ","), names.line("mlp_activations"));
   if (const auto tiles = names.integer("num_vocab_tiling"); tiles && *tiles > 1) {
     target.put(Key::loss_fusion, std::string("chunked"), names.line("num_vocab_tiling"));
     target.put(Key::loss_chunks, *tiles, names.line("num_vocab_tiling"));

@@ -1,4 +1,5 @@
-// Names of pytorch/torchtitan: torchtitan/config/job_config.py and, in older versions, torchtitan/config_manager.py.
+// Names of pytorch/torchtitan: torchtitan/config/job_config.py and, in older versions,
+// torchtitan/config_manager.py.
 #include "parsers/base/text.hpp"
 #include "parsers/config/dialects.hpp"
 
@@ -37,23 +38,37 @@ void apply_torchtitan(const FlatSettings& settings, Target& target) {
   const Names names(settings);
   apply_rows(kRows, names, target);
   const std::string model = std::string(names.text("model.name"));
-  if (!model.empty()) target.put(Key::model_type, names.text("model.flavor").empty() ? model : model + " " + std::string(names.text("model.flavor")), names.line("model.name"));
+  if (!model.empty())
+    target.put(Key::model_type,
+               names.text("model.flavor").empty()
+                   ? model
+                   : model + " " + std::string(names.text("model.flavor")),
+               names.line("model.name"));
   const std::string mode = lower(names.text("activation_checkpoint.mode"));
-  if (mode == "none" || mode == "full" || mode == "selective") target.put(Key::recompute, mode, names.line("activation_checkpoint.mode"));
-  else if (mode == "memory_budget") target.put(Key::recompute, std::string("selective"), names.line("activation_checkpoint.mode"));
+  if (mode == "none" || mode == "full" || mode == "selective")
+    target.put(Key::recompute, mode, names.line("activation_checkpoint.mode"));
+  else if (mode == "memory_budget")
+    target.put(Key::recompute, std::string("selective"), names.line("activation_checkpoint.mode"));
   if (mode == "selective")
-    if (const auto every = names.integer("activation_checkpoint.selective_ac_option")) target.put(Key::recompute_layers, *every, names.line("activation_checkpoint.selective_ac_option"));
+    if (const auto every = names.integer("activation_checkpoint.selective_ac_option"))
+      target.put(Key::recompute_layers, *every,
+                 names.line("activation_checkpoint.selective_ac_option"));
   const std::string implementation = lower(names.text("optimizer.implementation"));
   if (!implementation.empty()) {
-    target.put(Key::optimizer_fused, implementation.substr(0, 5) == "fused", names.line("optimizer.implementation"));
-    target.put(Key::optimizer_foreach, implementation == "foreach", names.line("optimizer.implementation"));
+    target.put(Key::optimizer_fused, implementation.substr(0, 5) == "fused",
+               names.line("optimizer.implementation"));
+    target.put(Key::optimizer_foreach, implementation == "foreach",
+               names.line("optimizer.implementation"));
   } else if (names.yes("optimizer.fused") || names.no("optimizer.fused")) {
     target.put(Key::optimizer_fused, names.yes("optimizer.fused"), names.line("optimizer.fused"));
   }
   const std::string reshard = lower(names.text("parallelism.fsdp_reshard_after_forward"));
-  if (reshard == "always" || reshard == "never") target.put(Key::reshard_after_forward, reshard == "always", names.line("parallelism.fsdp_reshard_after_forward"));
+  if (reshard == "always" || reshard == "never")
+    target.put(Key::reshard_after_forward, reshard == "always",
+               names.line("parallelism.fsdp_reshard_after_forward"));
   const std::string compute = dtype_name(names.text("training.mixed_precision_param"));
-  if (compute == "bf16" || compute == "fp16") target.put(Key::autocast, compute, names.line("training.mixed_precision_param"));
+  if (compute == "bf16" || compute == "fp16")
+    target.put(Key::autocast, compute, names.line("training.mixed_precision_param"));
 }
 
 }  // namespace triage::parsers

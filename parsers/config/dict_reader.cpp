@@ -5,7 +5,8 @@
 namespace triage::parsers {
 namespace {
 
-constexpr std::size_t kForeignLines = 200;  // that many lines of others in a row: the value broke off
+constexpr std::size_t kForeignLines =
+    200;  // that many lines of others in a row: the value broke off
 
 }  // namespace
 
@@ -30,9 +31,11 @@ Offer DictReader::offer(const Record& record) {
     }
     return brackets_.closed() ? Offer::finished : Offer::taken;
   }
-  if (!stream_.owns(record)) return ++foreign_ > kForeignLines ? Offer::ended_before : Offer::not_mine;
+  if (!stream_.owns(record))
+    return ++foreign_ > kForeignLines ? Offer::ended_before : Offer::not_mine;
   if (text_.full() || starts_again(record.message)) return Offer::ended_before;
-  if (!fits(record.message)) return ++foreign_ > kForeignLines ? Offer::ended_before : Offer::not_mine;
+  if (!fits(record.message))
+    return ++foreign_ > kForeignLines ? Offer::ended_before : Offer::not_mine;
   foreign_ = 0;
   text_.add(record.message, record.line.number);
   brackets_.add(record.message);

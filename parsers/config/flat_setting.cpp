@@ -6,17 +6,20 @@ namespace triage::parsers {
 
 bool is_none(std::string_view value) {
   value = trim(value);
-  return value.empty() || value == "None" || value == "null" || value == "~" || value == "Null" || value == "NULL";
+  return value.empty() || value == "None" || value == "null" || value == "~" || value == "Null" ||
+         value == "NULL";
 }
 
 bool is_true(std::string_view value) {
   value = trim(value);
-  return value == "True" || value == "true" || value == "1" || value == "yes" || value == "on" || value == "TRUE";
+  return value == "True" || value == "true" || value == "1" || value == "yes" || value == "on" ||
+         value == "TRUE";
 }
 
 bool is_false(std::string_view value) {
   value = trim(value);
-  return value == "False" || value == "false" || value == "0" || value == "no" || value == "off" || value == "FALSE";
+  return value == "False" || value == "false" || value == "0" || value == "no" || value == "off" ||
+         value == "FALSE";
 }
 
 std::string_view leaf_of(std::string_view path) {

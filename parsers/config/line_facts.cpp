@@ -34,12 +34,16 @@ std::string digits_of(std::string_view text) {
   text = trim_left(text);
   std::string digits;
   for (std::size_t i = 0; i < text.size() && digits.size() < 18; ++i) {
-    if (is_digit(text[i])) digits += text[i];
-    else if (text[i] != ',' || digits.empty() || i + 1 >= text.size() || !is_digit(text[i + 1])) break;
+    if (is_digit(text[i]))
+      digits += text[i];
+    else if (text[i] != ',' || digits.empty() || i + 1 >= text.size() || !is_digit(text[i + 1]))
+      break;
   }
   return digits;
 }
 
-std::string number_after(std::string_view text, std::string_view mark) { return digits_of(after_mark(text, mark)); }
+std::string number_after(std::string_view text, std::string_view mark) {
+  return digits_of(after_mark(text, mark));
+}
 
 }  // namespace triage::parsers

@@ -1,4 +1,5 @@
-// MaxText's configuration (MaxText/pyconfig.py): "Config param NAME: VALUE", one line a name, sorted.
+// MaxText's configuration (MaxText/pyconfig.py): "Config param NAME: VALUE", one line a name,
+// sorted.
 #include "parsers/base/limits.hpp"
 #include "parsers/base/text.hpp"
 #include "parsers/config/block_text.hpp"
@@ -20,9 +21,12 @@ class MaxText final : public ConfigReader {
 
   Offer offer(const Record& record) override {
     const auto at = record.message.find(kTriggers[0]);
-    const std::string_view rest = at == std::string_view::npos ? std::string_view() : record.message.substr(at + kTriggers[0].size());
+    const std::string_view rest = at == std::string_view::npos
+                                      ? std::string_view()
+                                      : record.message.substr(at + kTriggers[0].size());
     const auto colon = rest.find(':');
-    const bool pair = colon != std::string_view::npos && colon > 0 && rest.substr(0, colon).find(' ') == std::string_view::npos;
+    const bool pair = colon != std::string_view::npos && colon > 0 &&
+                      rest.substr(0, colon).find(' ') == std::string_view::npos;
     if (settings_.empty()) {
       if (!pair) return Offer::not_mine;
       stream_ = Stream(record);
@@ -31,7 +35,9 @@ class MaxText final : public ConfigReader {
     }
     if (settings_.size() >= limits::kConfigLines) return Offer::ended_before;
     foreign_ = 0;
-    settings_.push_back({std::string(rest.substr(0, colon)), std::string(trim(rest.substr(colon + 1)).substr(0, kFlatValueBytes)), record.line.number, 0});
+    settings_.push_back({std::string(rest.substr(0, colon)),
+                         std::string(trim(rest.substr(colon + 1)).substr(0, kFlatValueBytes)),
+                         record.line.number, 0});
     return Offer::taken;
   }
 

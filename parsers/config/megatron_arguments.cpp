@@ -16,7 +16,8 @@ namespace triage::parsers {
 namespace {
 
 constexpr std::string_view kTriggers[] = {" arguments ------"};
-constexpr std::size_t kForeignLines = 400;  // that many lines of others in a row: the block broke off
+constexpr std::size_t kForeignLines =
+    400;  // that many lines of others in a row: the block broke off
 
 bool read_pair(std::string_view line, std::string_view& name, std::string_view& value) {
   line = trim(line);
@@ -57,7 +58,8 @@ class MegatronArguments final : public ConfigReader {
     if (!read_pair(message, name, value)) return foreign();
     foreign_ = 0;
     if (settings_.size() >= limits::kConfigLines) return Offer::ended_before;
-    settings_.push_back({std::string(name), std::string(value.substr(0, kFlatValueBytes)), record.line.number, 0});
+    settings_.push_back(
+        {std::string(name), std::string(value.substr(0, kFlatValueBytes)), record.line.number, 0});
     return Offer::taken;
   }
 
@@ -82,6 +84,8 @@ class MegatronArguments final : public ConfigReader {
 
 }  // namespace
 
-std::unique_ptr<ConfigReader> make_megatron_arguments_reader() { return std::make_unique<MegatronArguments>(); }
+std::unique_ptr<ConfigReader> make_megatron_arguments_reader() {
+  return std::make_unique<MegatronArguments>();
+}
 
 }  // namespace triage::parsers

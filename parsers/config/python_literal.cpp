@@ -33,11 +33,11 @@ std::string one_line(std::string_view text) {
 
 struct Frame {
   enum class Kind { map, list, call } kind;
-  std::string path;          // of this value, "" for the outermost
-  std::size_t start = 0;     // offset of its bracket
-  std::size_t index = 0;     // of the next element
-  bool nested = false;       // holds a map or a call: not printed as one list
-  bool in_list = false;      // an element of a list: the outermost list prints it
+  std::string path;       // of this value, "" for the outermost
+  std::size_t start = 0;  // offset of its bracket
+  std::size_t index = 0;  // of the next element
+  bool nested = false;    // holds a map or a call: not printed as one list
+  bool in_list = false;   // an element of a list: the outermost list prints it
 };
 
 class Reader {
@@ -49,7 +49,8 @@ class Reader {
     if (at_ < text_.size()) read_value(std::string(), false);
     while (!frames_.empty() && at_ < text_.size() && !stopped_) step();
     out_.complete = frames_.empty() && !out_.fault;
-    if (!frames_.empty() && !out_.fault) fail(text_.size(), "the text ends before its brackets are closed");
+    if (!frames_.empty() && !out_.fault)
+      fail(text_.size(), "the text ends before its brackets are closed");
     while (!frames_.empty()) {  // a list that was cut keeps its elements
       if (frames_.back().kind == Frame::Kind::list) close_list(frames_.back(), text_.size());
       frames_.pop_back();
@@ -106,7 +107,10 @@ class Reader {
     Frame& frame = frames_.back();
     const char c = text_[at_];
     if (closes(c)) {
-      const char want = frame.kind == Frame::Kind::map ? '}' : frame.kind == Frame::Kind::call ? ')' : text_[frame.start] == '[' ? ']' : ')';
+      const char want = frame.kind == Frame::Kind::map    ? '}'
+                        : frame.kind == Frame::Kind::call ? ')'
+                        : text_[frame.start] == '['       ? ']'
+                                                          : ')';
       if (c != want) fail(at_, "a bracket that closes nothing");
       ++at_;
       if (frame.kind == Frame::Kind::list) close_list(frame, at_);
@@ -122,11 +126,13 @@ class Reader {
     const std::size_t before = at_;
     if (read_key(frame.kind, key)) {
       skip_blank();
-      if (at_ < text_.size() && !closes(text_[at_]) && text_[at_] != ',') read_value(frame.path.empty() ? key : frame.path + "." + key, false);
+      if (at_ < text_.size() && !closes(text_[at_]) && text_[at_] != ',')
+        read_value(frame.path.empty() ? key : frame.path + "." + key, false);
       return;
     }
     at_ = before;
-    if (frame.kind == Frame::Kind::call) {  // a positional argument: PosixPath('/x') gives the path its text
+    if (frame.kind ==
+        Frame::Kind::call) {  // a positional argument: PosixPath('/x') gives the path its text
       const std::string path = frame.path;
       const std::size_t settings = out_.settings.size();
       read_value(path, frame.index++ > 0);
@@ -135,7 +141,8 @@ class Reader {
       return;
     }
     fail(at_, "a key and a colon were expected");
-    while (at_ < text_.size() && text_[at_] != ',' && text_[at_] != '\n' && !closes(text_[at_])) ++at_;
+    while (at_ < text_.size() && text_[at_] != ',' && text_[at_] != '\n' && !closes(text_[at_]))
+      ++at_;
   }
 
   // "name": or 'name': or name= ; leaves at_ behind the separator.
@@ -147,7 +154,9 @@ class Reader {
       key = quoted();
     } else {
       const std::size_t start = at_;
-      while (at_ < text_.size() && (name_char(text_[at_]) || text_[at_] == '-' || text_[at_] == '/' || text_[at_] == '<' || text_[at_] == '>')) ++at_;
+      while (at_ < text_.size() && (name_char(text_[at_]) || text_[at_] == '-' ||
+                                    text_[at_] == '/' || text_[at_] == '<' || text_[at_] == '>'))
+        ++at_;
       if (at_ == start || at_ - start > 256) return false;
       key.assign(text_.substr(start, at_ - start));
     }
@@ -176,8 +185,10 @@ class Reader {
       }
       ++at_;
     }
-    if (at_ < text_.size()) ++at_;
-    else fail(at_, "a quote that is not closed");
+    if (at_ < text_.size())
+      ++at_;
+    else
+      fail(at_, "a quote that is not closed");
     return out;
   }
 
@@ -192,7 +203,8 @@ class Reader {
       std::string value = quoted();
       for (std::size_t next = at_;;) {  // texts side by side are one text
         while (next < text_.size() && is_space(text_[next])) ++next;
-        if (next >= text_.size() || (text_[next] != '"' && text_[next] != '\'') || next == at_) break;
+        if (next >= text_.size() || (text_[next] != '"' && text_[next] != '\'') || next == at_)
+          break;
         at_ = next;
         value += quoted();
         next = at_;
@@ -203,7 +215,8 @@ class Reader {
     read_bare(std::move(path), silent);
   }
 
-  // A word up to a comma, closing bracket or line end; a word with an opening parenthesis is a call.
+  // A word up to a comma, closing bracket or line end; a word with an opening parenthesis is a
+  // call.
   void read_bare(std::string path, bool silent) {
     const std::size_t start = at_;
     int angle = 0;
@@ -213,7 +226,9 @@ class Reader {
       if (c == '>' && angle > 0) --angle;
       if (angle == 0) {
         if (c == ',' || closes(c)) break;
-        if (c == '(' && at_ > start && std::all_of(text_.begin() + static_cast<std::ptrdiff_t>(start), text_.begin() + static_cast<std::ptrdiff_t>(at_), name_char)) {
+        if (c == '(' && at_ > start &&
+            std::all_of(text_.begin() + static_cast<std::ptrdiff_t>(start),
+                        text_.begin() + static_cast<std::ptrdiff_t>(at_), name_char)) {
           push(Frame::Kind::call, std::move(path));
           return;
         }
@@ -243,13 +258,18 @@ int line_depth(std::string_view line, bool& opened, bool honour_quotes) {
   for (std::size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
     if (quote) {
-      if (c == '\\') ++i;
-      else if (c == quote) quote = 0;
+      if (c == '\\')
+        ++i;
+      else if (c == quote)
+        quote = 0;
       continue;
     }
-    if (honour_quotes && (c == '"' || c == '\'')) quote = c;
-    else if (opens(c)) ++depth, opened = true;
-    else if (closes(c)) --depth;
+    if (honour_quotes && (c == '"' || c == '\''))
+      quote = c;
+    else if (opens(c))
+      ++depth, opened = true;
+    else if (closes(c))
+      --depth;
   }
   if (quote) return line_depth(line, opened, false);
   return depth;
@@ -257,7 +277,9 @@ int line_depth(std::string_view line, bool& opened, bool honour_quotes) {
 
 }  // namespace
 
-FlatLiteral read_literal(std::string_view text) { return Reader(text.substr(0, std::min(text.size(), limits::kConfigBytes))).run(); }
+FlatLiteral read_literal(std::string_view text) {
+  return Reader(text.substr(0, std::min(text.size(), limits::kConfigBytes))).run();
+}
 
 void BracketCounter::add(std::string_view line) { depth_ += line_depth(line, opened_, true); }
 

@@ -21,7 +21,8 @@ void Target::raw(std::string_view name, std::string_view value, std::uint64_t li
   auto& raw = config_.raw();
   const auto at = raw.find(name);
   if (at != raw.end()) {
-    if (at->second.value != value || at->second.origin != origin_) at->second = RawSetting{std::string(value), origin_, place(line)};
+    if (at->second.value != value || at->second.origin != origin_)
+      at->second = RawSetting{std::string(value), origin_, place(line)};
     return;
   }
   if (raw.size() >= limits::kSettings) return;
@@ -29,10 +30,13 @@ void Target::raw(std::string_view name, std::string_view value, std::uint64_t li
 }
 
 void Target::raw(const FlatSettings& settings, std::string_view prefix) {
-  for (const FlatSetting& setting : settings) raw(std::string(prefix) + setting.name, setting.value, setting.line);
+  for (const FlatSetting& setting : settings)
+    raw(std::string(prefix) + setting.name, setting.value, setting.line);
 }
 
-void Target::put(Key key, Value value, std::uint64_t line) { merge_setting(config_, key, Setting{std::move(value), origin_, place(line)}); }
+void Target::put(Key key, Value value, std::uint64_t line) {
+  merge_setting(config_, key, Setting{std::move(value), origin_, place(line)});
+}
 
 void Target::put_text(Key key, std::string_view text, std::uint64_t line) {
   text = trim(text);
@@ -45,11 +49,14 @@ void Target::put_text(Key key, std::string_view text, std::uint64_t line) {
 Names::Names(const FlatSettings& settings) {
   sorted_.reserve(settings.size());
   for (const FlatSetting& setting : settings) sorted_.push_back(&setting);
-  std::stable_sort(sorted_.begin(), sorted_.end(), [](const FlatSetting* a, const FlatSetting* b) { return a->name < b->name; });
+  std::stable_sort(sorted_.begin(), sorted_.end(),
+                   [](const FlatSetting* a, const FlatSetting* b) { return a->name < b->name; });
 }
 
 const FlatSetting* Names::find(std::string_view name) const {
-  const auto at = std::upper_bound(sorted_.begin(), sorted_.end(), name, [](std::string_view n, const FlatSetting* s) { return n < s->name; });
+  const auto at =
+      std::upper_bound(sorted_.begin(), sorted_.end(), name,
+                       [](std::string_view n, const FlatSetting* s) { return n < s->name; });
   if (at == sorted_.begin()) return nullptr;
   const FlatSetting* last = *std::prev(at);
   return last->name == name ? last : nullptr;
@@ -75,7 +82,9 @@ std::optional<std::int64_t> Names::integer(std::string_view name) const {
   if (!setting) return std::nullopt;
   if (const auto whole = read_integer(trim(setting->value))) return whole;
   const auto number = read_double(trim(setting->value));
-  if (!number || !std::isfinite(*number) || std::abs(*number) > 9e15 || *number != std::floor(*number)) return std::nullopt;
+  if (!number || !std::isfinite(*number) || std::abs(*number) > 9e15 ||
+      *number != std::floor(*number))
+    return std::nullopt;
   return static_cast<std::int64_t>(*number);
 }
 
@@ -86,14 +95,18 @@ std::uint64_t Names::line(std::string_view name) const {
 
 std::string_view enum_value(std::string_view text) {
   text = trim(text);
-  if (!text.empty() && text.front() == '<' && text.back() == '>') {  // <SchedulerType.LINEAR: 'linear'>
+  if (!text.empty() && text.front() == '<' &&
+      text.back() == '>') {  // <SchedulerType.LINEAR: 'linear'>
     const auto quote = text.find('\''), end = text.rfind('\'');
-    if (quote != std::string_view::npos && end > quote) return text.substr(quote + 1, end - quote - 1);
+    if (quote != std::string_view::npos && end > quote)
+      return text.substr(quote + 1, end - quote - 1);
     text = text.substr(1, text.size() - 2);
     text = text.substr(0, text.find(':'));
   }
   const auto dot = text.rfind('.');
-  if (dot == std::string_view::npos || dot + 1 >= text.size() || !is_alpha(text.front()) || is_digit(text[dot + 1]) || text.find(' ') != std::string_view::npos || text.find('/') != std::string_view::npos)
+  if (dot == std::string_view::npos || dot + 1 >= text.size() || !is_alpha(text.front()) ||
+      is_digit(text[dot + 1]) || text.find(' ') != std::string_view::npos ||
+      text.find('/') != std::string_view::npos)
     return text;
   return text.substr(dot + 1);
 }
@@ -119,12 +132,22 @@ void apply_rows(std::span<const NameRow> rows, const Names& names, Target& targe
       continue;
     }
     switch (row.how) {
-      case How::plain: target.put_text(row.key, key_info(row.key).type == KeyType::text ? enum_value(value) : value, setting->line); break;
-      case How::lower: target.put_text(row.key, lower(enum_value(value)), setting->line); break;
-      case How::dtype: target.put_text(row.key, dtype_name(value), setting->line); break;
+      case How::plain:
+        target.put_text(row.key,
+                        key_info(row.key).type == KeyType::text ? enum_value(value) : value,
+                        setting->line);
+        break;
+      case How::lower:
+        target.put_text(row.key, lower(enum_value(value)), setting->line);
+        break;
+      case How::dtype:
+        target.put_text(row.key, dtype_name(value), setting->line);
+        break;
       case How::negate:
-        if (is_true(value)) target.put(row.key, false, setting->line);
-        else if (is_false(value)) target.put(row.key, true, setting->line);
+        if (is_true(value))
+          target.put(row.key, false, setting->line);
+        else if (is_false(value))
+          target.put(row.key, true, setting->line);
         break;
       case How::positive: {
         const auto number = read_double(value);
@@ -133,22 +156,30 @@ void apply_rows(std::span<const NameRow> rows, const Names& names, Target& targe
       }
       case How::list: {
         std::string_view items = value;
-        if (items.substr(0, 1) == "[" || items.substr(0, 1) == "(") items = items.substr(1, items.size() - (items.back() == ']' || items.back() == ')' ? 2 : 1));
+        if (items.substr(0, 1) == "[" || items.substr(0, 1) == "(")
+          items =
+              items.substr(1, items.size() - (items.back() == ']' || items.back() == ')' ? 2 : 1));
         std::vector<std::string> words;
         for (std::string_view item : split(items, ',')) {
           item = trim(item);
-          if (item.size() >= 2 && (item.front() == '\'' || item.front() == '"') && item.back() == item.front()) item = item.substr(1, item.size() - 2);
+          if (item.size() >= 2 && (item.front() == '\'' || item.front() == '"') &&
+              item.back() == item.front())
+            item = item.substr(1, item.size() - 2);
           for (const std::string_view word : split(enum_value(item), ' '))
             if (!word.empty() && words.size() < 256) words.emplace_back(word);
         }
-        if (!words.empty()) target.put(row.key, std::move(words), setting->line);
-        else if (!row.none.empty()) target.put_text(row.key, row.none, setting->line);
+        if (!words.empty())
+          target.put(row.key, std::move(words), setting->line);
+        else if (!row.none.empty())
+          target.put_text(row.key, row.none, setting->line);
         break;
       }
       case How::window: {
         std::string_view rest = value;
-        while (!rest.empty() && (rest.front() == '(' || rest.front() == '[' || rest.front() == ' ')) rest.remove_prefix(1);
-        if (const auto first = take_integer(rest); first && *first > 0) target.put(row.key, *first, setting->line);
+        while (!rest.empty() && (rest.front() == '(' || rest.front() == '[' || rest.front() == ' '))
+          rest.remove_prefix(1);
+        if (const auto first = take_integer(rest); first && *first > 0)
+          target.put(row.key, *first, setting->line);
         break;
       }
     }

@@ -1,4 +1,5 @@
-// verl's configuration: pprint of OmegaConf.to_container(config) (verl/trainer/main_ppo.py), a Python dict over many lines that starts with
+// verl's configuration: pprint of OmegaConf.to_container(config) (verl/trainer/main_ppo.py), a
+// Python dict over many lines that starts with
 // "{'actor_rollout_ref': {", behind a Ray prefix.
 #include "parsers/base/text.hpp"
 #include "parsers/config/dialects.hpp"

@@ -1,5 +1,6 @@
-// Whole configurations that are printed as YAML: Megatron Bridge's ConfigContainer.print_yaml ("_target_: megatron.bridge....ConfigContainer"
-// on its first line, since the keys are sorted) and NeMo 1's hydra configuration ("************** Experiment configuration ***********", then
+// Whole configurations that are printed as YAML: Megatron Bridge's ConfigContainer.print_yaml
+// ("_target_: megatron.bridge....ConfigContainer" on its first line, since the keys are sorted) and
+// NeMo 1's hydra configuration ("************** Experiment configuration ***********", then
 // OmegaConf.to_yaml, which NeMo's log formatter indents by four columns).
 #include <utility>
 
@@ -21,14 +22,17 @@ constexpr std::size_t kForeignLines = 200;
 
 class YamlDump final : public ConfigReader {
  public:
-  std::string_view name() const override { return bridge_ ? "megatron bridge configuration" : "nemo configuration"; }
+  std::string_view name() const override {
+    return bridge_ ? "megatron bridge configuration" : "nemo configuration";
+  }
   std::span<const std::string_view> triggers() const override { return kTriggers; }
   bool open() const override { return open_; }
 
   Offer offer(const Record& record) override {
     const std::string_view message = record.message;
     if (!open_) {
-      const bool bridge = contains(message, kBridge) && contains(message, "ConfigContainer") && trim(message).substr(0, 9) == "_target_:";
+      const bool bridge = contains(message, kBridge) && contains(message, "ConfigContainer") &&
+                          trim(message).substr(0, 9) == "_target_:";
       const bool nemo = contains(message, kNemo) || contains(message, kTriggers[2]);
       if (!bridge && !nemo) return Offer::not_mine;
       open_ = true;
@@ -41,10 +45,15 @@ class YamlDump final : public ConfigReader {
     const std::string_view text = trim(message);
     if (text.empty()) return Offer::taken;
     if (++lines_ > limits::kConfigLines) return Offer::ended_before;
-    if (!yaml_.empty() && (record.time || record.level != Level::unknown)) return Offer::ended_before;  // the next log record
-    // A root key that is no identifier ("Note: ...", "INFO: ...") or a line of rules is another program's.
+    if (!yaml_.empty() && (record.time || record.level != Level::unknown))
+      return Offer::ended_before;  // the next log record
+    // A root key that is no identifier ("Note: ...", "INFO: ...") or a line of rules is another
+    // program's.
     const bool rooted = message.empty() || message.front() != ' ';
-    if (bridge_ && rooted && ((is_alpha(text.front()) && text.front() < 'a') || text.front() == '-') && text.substr(0, 2) != "- ") return Offer::ended_before;
+    if (bridge_ && rooted &&
+        ((is_alpha(text.front()) && text.front() < 'a') || text.front() == '-') &&
+        text.substr(0, 2) != "- ")
+      return Offer::ended_before;
     if (yaml_.add(message, record.line.number)) {
       foreign_ = 0;
       return Offer::taken;

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kNoBlock = std::string::npos;
 
-// The length of the key at the start of `text` if "key:" or "key: value" stands there, else 0. `after` is the offset of the value.
+// The length of the key at the start of `text` if "key:" or "key: value" stands there, else 0.
+// `after` is the offset of the value.
 std::size_t key_length(std::string_view text, std::size_t& after) {
   std::size_t end = 0;
   if (!text.empty() && (text[0] == '"' || text[0] == '\'')) {
@@ -19,7 +20,9 @@ std::size_t key_length(std::string_view text, std::size_t& after) {
     if (end == std::string_view::npos) return 0;
     ++end;
   } else {
-    while (end < text.size() && (is_alnum(text[end]) || text[end] == '_' || text[end] == '.' || text[end] == '-' || text[end] == '/' || text[end] == '$')) ++end;
+    while (end < text.size() && (is_alnum(text[end]) || text[end] == '_' || text[end] == '.' ||
+                                 text[end] == '-' || text[end] == '/' || text[end] == '$'))
+      ++end;
   }
   if (end == 0 || end >= text.size() || text[end] != ':') return 0;
   if (end + 1 < text.size() && text[end + 1] != ' ') return 0;
@@ -29,7 +32,9 @@ std::size_t key_length(std::string_view text, std::size_t& after) {
 
 std::string_view unquote(std::string_view text) {
   text = trim(text);
-  if (text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front()) return text.substr(1, text.size() - 2);
+  if (text.size() >= 2 && (text.front() == '"' || text.front() == '\'') &&
+      text.back() == text.front())
+    return text.substr(1, text.size() - 2);
   return text;
 }
 
@@ -61,13 +66,15 @@ void YamlLines::emit(std::string path, std::string_view value, std::uint64_t num
   if (!value.empty() && value.front() == '{') {
     const FlatLiteral literal = read_literal(value);
     for (const FlatSetting& setting : literal.settings)
-      if (settings_.size() < limits::kSettings) settings_.push_back({path + "." + setting.name, setting.value, number, 0});
+      if (settings_.size() < limits::kSettings)
+        settings_.push_back({path + "." + setting.name, setting.value, number, 0});
     return;
   }
   settings_.push_back({std::move(path), std::string(value.substr(0, kFlatValueBytes)), number, 0});
 }
 
-void YamlLines::add_pair(std::string_view key, std::string_view value, std::size_t indent, std::uint64_t number) {
+void YamlLines::add_pair(std::string_view key, std::string_view value, std::size_t indent,
+                         std::uint64_t number) {
   pop_to(indent, false);
   std::string path = levels_.empty() ? std::string() : levels_.back().path;
   if (levels_.size() >= limits::kYamlDepth || path.size() > 1024) return;
@@ -127,10 +134,13 @@ bool YamlLines::add(std::string_view line, std::uint64_t number) {
   std::size_t after = 0;
   const bool item = text == "-" || text.substr(0, 2) == "- ";
   const std::size_t key = item ? 0 : key_length(text, after);
-  if (!item && key == 0) return !levels_.empty() && indent > levels_.back().indent;  // a folded text goes on
+  if (!item && key == 0)
+    return !levels_.empty() && indent > levels_.back().indent;  // a folded text goes on
   if (base_ == std::string::npos) base_ = indent;
-  if (item) add_item(trim(text.substr(1)), indent, number);
-  else add_pair(text.substr(0, key), text.substr(after), indent, number);
+  if (item)
+    add_item(trim(text.substr(1)), indent, number);
+  else
+    add_pair(text.substr(0, key), text.substr(after), indent, number);
   return true;
 }
 

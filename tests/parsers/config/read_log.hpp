@@ -1,5 +1,5 @@
-// Runs all configuration readers over a log, the way the intake does: a reader gets a record that holds one of its triggers or
-// while it has a block open.
+// Runs all configuration readers over a log, the way the intake does: a reader gets a record that
+// holds one of its triggers or while it has a block open.
 #pragma once
 
 #include <fstream>
@@ -15,7 +15,8 @@
 namespace triage::parsers::test {
 
 inline std::string data_file(const std::string& name) {
-  std::ifstream in(std::string(TRIAGE_SOURCE_DIR) + "/tests/parsers/config/data/" + name, std::ios::binary);
+  std::ifstream in(std::string(TRIAGE_SOURCE_DIR) + "/tests/parsers/config/data/" + name,
+                   std::ios::binary);
   std::stringstream text;
   text << in.rdbuf();
   return text.str();
@@ -30,10 +31,12 @@ inline RunConfig read_log(std::string_view text, bool derived = true) {
     const Record record = peeler.peel(line);
     for (auto& reader : readers) {
       bool wanted = reader->open();
-      for (const std::string_view trigger : reader->triggers()) wanted = wanted || line.text.find(trigger) != std::string_view::npos;
+      for (const std::string_view trigger : reader->triggers())
+        wanted = wanted || line.text.find(trigger) != std::string_view::npos;
       for (int round = 0; wanted && round < 2; ++round) {
         const Offer answer = reader->offer(record);
-        if (answer == Offer::finished || answer == Offer::ended_before) reader->finish("test.log", config);
+        if (answer == Offer::finished || answer == Offer::ended_before)
+          reader->finish("test.log", config);
         if (answer != Offer::ended_before) break;
       }
     }
