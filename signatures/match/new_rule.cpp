@@ -1,0 +1,115 @@
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "parsers/base/text.hpp"
+#include "parsers/records/prefix.hpp"
+#include "signatures/match/explain.hpp"
+
+namespace triage::signatures {
+namespace {
+
+constexpr int kYear = 2026;               // completes clocks without a year; the answer does not hold it
+constexpr std::size_t kMessageBytes = 400;
+constexpr std::array<std::string_view, 10> kUnits = {" KiB", " MiB", " GiB", " TiB", " bytes", " kB", " MB", " GB", "KiB", "MiB"};
+
+// One capture of the skeleton.
+struct Hole {
+  std::string name, type, pattern;
+};
+
+std::string single_quoted(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20) continue;
+    out += c;
+    if (c == '\'') out += c;
+  }
+  return out + "'";
+}
+
+class Skeleton {
+ public:
+  explicit Skeleton(std::string_view message) : in_(message) {
+    while (at_ < in_.size()) step();
+  }
+
+  const std::string& pattern() const { return pattern_; }
+  const std::vector<Hole>& holes() const { return holes_; }
+
+ private:
+  void step() {
+    const char before = at_ == 0 ? ' ' : in_[at_ - 1];
+    if (parsers::is_digit(in_[at_]) && !parsers::is_alnum(before) && before != '_') return number();
+    if (in_[at_] == '/' && (parsers::is_space(before) || before == '\'' || before == '"' || before == '(')) return path();
+    literal(in_[at_++]);
+  }
+
+  void literal(char c) {
+    if (std::string_view("\\.+*?()|[]{}^$").find(c) != std::string_view::npos) pattern_ += '\\';
+    pattern_ += c;
+  }
+
+  void number() {
+    std::size_t end = at_;
+    bool point = false;
+    while (end < in_.size() && (parsers::is_digit(in_[end]) || (in_[end] == '.' && !point && end + 1 < in_.size() && parsers::is_digit(in_[end + 1])))) point = point || in_[end++] == '.';
+    const std::string_view rest = in_.substr(end);
+    const auto unit = std::find_if(kUnits.begin(), kUnits.end(), [&](std::string_view u) { return rest.starts_with(u); });
+    const std::string_view head = in_.substr(0, at_);
+    if (unit != kUnits.end()) {
+      hole("size", "bytes", "[\\d.]+" + std::string(*unit).substr(0, (*unit)[0] == ' ' ? 1 : 0) + "\\w+");
+      end += unit->size();
+      while (end < in_.size() && parsers::is_alnum(in_[end])) ++end;
+    } else if (head.ends_with("rank ") || head.ends_with("Rank ") || head.ends_with("rank: ")) {
+      hole("rank", "rank", "\\d+");
+    } else if (head.ends_with("PID ") || head.ends_with("pid ") || head.ends_with("pid=") || head.ends_with("pid: ")) {
+      hole("pid", "pid", "\\d+");
+    } else if (head.ends_with("GPU ") || head.ends_with("cuda:") || head.ends_with("device ")) {
+      hole("device", "device", "\\d+");
+    } else if (point) {
+      hole("number", "number", "[\\d.]+");
+    } else {
+      hole("count", "integer", "\\d+");
+    }
+    at_ = end;
+  }
+
+  void path() {
+    while (at_ < in_.size() && !parsers::is_space(in_[at_]) && std::string_view("'\",:;()").find(in_[at_]) == std::string_view::npos) ++at_;
+    hole("path", "text", "/[^\\s'\",:;()]*");
+  }
+
+  void hole(std::string name, std::string type, std::string form) {
+    const auto used = std::count_if(holes_.begin(), holes_.end(), [&](const Hole& h) { return h.name.starts_with(name); });
+    if (used > 0) name += std::to_string(used + 1);
+    pattern_ += "(?P<" + name + ">" + form + ")";
+    holes_.push_back({std::move(name), std::move(type), std::move(form)});
+  }
+
+  std::string_view in_;
+  std::size_t at_ = 0;
+  std::string pattern_;
+  std::vector<Hole> holes_;
+};
+
+}  // namespace
+
+std::string new_rule(std::string_view line) {
+  parsers::Line whole;
+  whole.text = line.substr(0, line.find('\n'));
+  parsers::Peeler peeler(kYear);
+  const std::string message = parsers::repair_utf8(parsers::trim(peeler.peel(whole).message).substr(0, kMessageBytes));
+  const Skeleton skeleton(message);
+  std::string captures;
+  for (const Hole& hole : skeleton.holes()) captures += (captures.empty() ? "" : ", ") + hole.name + ": " + hole.type;
+  std::string out = "- id: family.name\n  kind: user.exception\n  role: root\n";
+  out += "  match: " + single_quoted(skeleton.pattern()) + "\n";
+  if (!captures.empty()) out += "  captures: {" + captures + "}\n";
+  out += "  summary: 'What happened, in one sentence.'\n  help: 'What to check or to change first.'\n  sources: ['project: file that prints it']\n";
+  out += "  examples:\n    - " + single_quoted(parsers::repair_utf8(whole.text)) + "\n  counter_examples:\n    - 'a line that looks alike but must not fire'\n";
+  return out;
+}
+
+}  // namespace triage::signatures
