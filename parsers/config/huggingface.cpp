@@ -69,13 +69,12 @@ class ModelConfig final : public DictReader {
   std::span<const std::string_view> triggers() const override { return kModel; }
 
  protected:
-  // "Model config LlamaConfig {"
+  // "Model config LlamaConfig {"; verl: "Model config after override: Qwen2Config {"
   std::size_t start_of(std::string_view message) override {
-    const std::string_view rest = after_mark(message, kModel[0]);
-    const std::string_view type = rest.substr(0, rest.find(' '));
-    if (type.size() < 7 || type.substr(type.size() - 6) != "Config") return std::string_view::npos;
-    const auto brace = message.find('{', message.find(kModel[0]));
-    return brace == std::string_view::npos ? brace : brace;
+    const auto at = message.find(kModel[0]);
+    if (at == std::string_view::npos) return at;
+    const auto type = message.find("Config {", at);
+    return type == std::string_view::npos || type - at > 96 ? std::string_view::npos : type + 7;
   }
   void apply(const FlatSettings& settings, Target& target) override {
     if (settings.size() < 3) return;

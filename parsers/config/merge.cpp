@@ -84,8 +84,10 @@ void derive_layout(RunConfig& config) {
                                    seen(config, "fsdp") || seen(config, "lightning"));
   const auto one = [&](Key key) { return get(key).value_or(1) == 1; };
   if (plain && one(Key::tensor_parallel) && one(Key::pipeline_parallel) &&
-      one(Key::context_parallel) && one(Key::ulysses))
+      one(Key::context_parallel) && one(Key::ulysses)) {
     fill(config, Key::data_parallel, get(Key::world), "world, no model parallel");
+    fill(config, Key::world, get(Key::data_parallel), "data_parallel, no model parallel");
+  }
 }
 
 void derive_batch(RunConfig& config) {

@@ -2,6 +2,7 @@
 // ("_target_: megatron.bridge....ConfigContainer" on its first line, since the keys are sorted) and
 // NeMo 1's hydra configuration ("************** Experiment configuration ***********", then
 // OmegaConf.to_yaml, which NeMo's log formatter indents by four columns).
+#include <functional>
 #include <utility>
 
 #include "parsers/base/limits.hpp"
@@ -20,6 +21,24 @@ constexpr std::string_view kNemo = "* Experiment configuration *";
 constexpr std::string_view kTriggers[] = {kBridge, kNemo, "* Experiment Configuration *"};
 constexpr std::size_t kForeignLines = 200;
 
+// Behind a clock, "- item" looks like the logger's own " - ": the dash and its indentation are
+// given back.
+std::string_view with_dash(const Record& record) {
+  const std::string_view line = record.line.text;
+  const char* const begin = line.data();
+  const char* const message = record.message.data();
+  if (std::less<>()(message, begin) || std::less<>()(begin + line.size(), message))
+    return record.message;
+  const auto at = static_cast<std::size_t>(message - begin);
+  if (at < 4 || line.substr(at - 2, 2) != "- " || at + record.message.size() > line.size())
+    return record.message;
+  std::size_t blanks = 0;
+  while (blanks < at - 2 && line[at - 3 - blanks] == ' ') ++blanks;
+  if (blanks < 1) return record.message;
+  const std::size_t start = at - 2 - (blanks - 1);  // one blank parts the clock from the message
+  return line.substr(start, at + record.message.size() - start);
+}
+
 class YamlDump final : public ConfigReader {
  public:
   std::string_view name() const override {
@@ -29,7 +48,7 @@ class YamlDump final : public ConfigReader {
   bool open() const override { return open_; }
 
   Offer offer(const Record& record) override {
-    const std::string_view message = record.message;
+    const std::string_view message = open_ && timed_ ? with_dash(record) : record.message;
     if (!open_) {
       const bool bridge = contains(message, kBridge) && contains(message, "ConfigContainer") &&
                           trim(message).substr(0, 9) == "_target_:";
@@ -37,6 +56,8 @@ class YamlDump final : public ConfigReader {
       if (!bridge && !nemo) return Offer::not_mine;
       open_ = true;
       bridge_ = bridge;
+      timed_ = record.time.has_value();  // a container runtime puts a clock before every line
+      leveled_ = record.level != Level::unknown;
       stream_ = Stream(record);
       if (bridge) yaml_.add(message, record.line.number);
       return Offer::taken;
@@ -45,7 +66,8 @@ class YamlDump final : public ConfigReader {
     const std::string_view text = trim(message);
     if (text.empty()) return Offer::taken;
     if (++lines_ > limits::kConfigLines) return Offer::ended_before;
-    if (!yaml_.empty() && (record.time || record.level != Level::unknown))
+    if (!yaml_.empty() &&
+        ((!timed_ && record.time) || (!leveled_ && record.level != Level::unknown)))
       return Offer::ended_before;  // the next log record
     // A root key that is no identifier ("Note: ...", "INFO: ...") or a line of rules is another
     // program's.
@@ -81,6 +103,7 @@ class YamlDump final : public ConfigReader {
 
   bool open_ = false;
   bool bridge_ = false;
+  bool timed_ = false, leveled_ = false;  // the first line had a clock, a level
   std::size_t foreign_ = 0, lines_ = 0;
   Stream stream_;
   YamlLines yaml_;

@@ -293,6 +293,19 @@ TEST_CASE(
             "lora_targets=[linear_qkv,~linear_proj] save_interval=500") == "");
 }
 
+TEST_CASE("a YAML dump behind a container runtime's clock on every line") {
+  std::string log;
+  for (const char* line :
+       {"_target_: megatron.bridge.training.config.ConfigContainer", "dataset:",
+        "  sequence_length: 2048", "model:", "  attention_backend:", "    _args_:", "    - 1",
+        "    _call_: true", "  num_layers: 16", "  seq_length: 131072",
+        "optimizer:", "  overlap_param_gather: false", "train:", "  micro_batch_size: 3"})
+    log += "2025-10-06T03:26:20.123456789Z " + std::string(line) + "\n";
+  CHECK(differences(read_log(log),
+                    "framework=megatron-bridge layers=16 seq_length=2048 micro_batch=3 "
+                    "attention=flash overlap_param_gather=(unset)") == "");
+}
+
 TEST_CASE("NeMo 1: the experiment configuration, indented by its log formatter") {
   const RunConfig config = read_log(
       "[NeMo I 2023-08-25 15:23:17 megatron_gpt_pretraining:34] \n"

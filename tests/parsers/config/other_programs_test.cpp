@@ -88,6 +88,19 @@ TEST_CASE("model configurations: mixture of experts with multi-latent attention,
           "head_dim=(unset)") == "");
 }
 
+TEST_CASE(
+    "verl's print of the actor's model configuration, and the ranks that trainer lines imply") {
+  const RunConfig config = read_log(
+      "(WorkerDict pid=9) Model config after override: Qwen2Config {\n(WorkerDict pid=9)   "
+      "\"hidden_size\": 896,\n(WorkerDict pid=9)   \"model_type\": \"qwen2\",\n"
+      "(WorkerDict pid=9)   \"num_hidden_layers\": 24\n(WorkerDict pid=9) }\n"
+      "  Instantaneous batch size per device = 2\n  Total train batch size (w. parallel, "
+      "distributed & accumulation) = 64\n  Gradient Accumulation steps = 4\n");
+  CHECK(differences(config,
+                    "hidden=896 layers=24 qkv_bias=true gated_mlp=true micro_batch=2 "
+                    "global_batch=64 gradient_accumulation=4 data_parallel=8 world=8") == "");
+}
+
 TEST_CASE("torchtitan: lines of both generations and the configuration as JSON") {
   const RunConfig now = read_log(
       "[rank0]:[titan] 2025-11-25 19:44:50,000 - root - INFO - Building device mesh with "
