@@ -15,6 +15,7 @@ std::vector<std::unique_ptr<ConfigReader>> make_config_readers() {
   readers.push_back(make_model_config_reader());
   readers.push_back(make_trainer_lines_reader());
   readers.push_back(make_verl_reader());
+  readers.push_back(make_nemo_rl_reader());
   readers.push_back(make_maxtext_reader());
   readers.push_back(make_command_line_reader());
   readers.push_back(make_telling_lines_reader());

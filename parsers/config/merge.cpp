@@ -15,9 +15,9 @@ namespace {
 constexpr std::size_t kConflicts = 256;
 
 // Order of who drives whom, first drives.
-constexpr std::array<std::string_view, 10> kFrameworks = {
-    "verl",        "megatron-bridge", "nemo",        "torchtitan", "lightning",
-    "huggingface", "deepspeed",       "megatron-lm", "fsdp",       "jax"};
+constexpr std::array<std::string_view, 11> kFrameworks = {
+    "verl",        "nemo-rl",   "megatron-bridge", "nemo", "torchtitan", "lightning",
+    "huggingface", "deepspeed", "megatron-lm",     "fsdp", "jax"};
 
 std::size_t framework_rank(std::string_view name) {
   return static_cast<std::size_t>(std::find(kFrameworks.begin(), kFrameworks.end(), name) -

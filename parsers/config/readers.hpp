@@ -18,6 +18,7 @@ std::unique_ptr<ConfigReader> make_training_arguments_reader();
 std::unique_ptr<ConfigReader> make_model_config_reader();
 std::unique_ptr<ConfigReader> make_trainer_lines_reader();
 std::unique_ptr<ConfigReader> make_verl_reader();
+std::unique_ptr<ConfigReader> make_nemo_rl_reader();
 std::unique_ptr<ConfigReader> make_maxtext_reader();
 std::unique_ptr<ConfigReader> make_command_line_reader();
 std::unique_ptr<ConfigReader> make_telling_lines_reader();

@@ -192,6 +192,28 @@ TEST_CASE("verl: a dict over many lines behind Ray's prefix, other actors' lines
       "");
 }
 
+TEST_CASE("NeMo-RL: the dict after 'Final config:'") {
+  const RunConfig config = read_log(
+      "Final config:\n{'cluster': {'gpus_per_node': 8, 'num_nodes': 2},\n 'grpo': "
+      "{'max_num_steps': 100},\n 'policy': {'dtensor_cfg': {'activation_checkpointing': True,\n"
+      "                            'context_parallel_size': 1,\n                            "
+      "'cpu_offload': False,\n                            'enabled': True,\n"
+      "                            'tensor_parallel_size': 2},\n            'generation': "
+      "{'vllm_cfg': {'gpu_memory_utilization': 0.6,\n"
+      "                                        'tensor_parallel_size': 4}},\n            "
+      "'max_total_sequence_length': 4096,\n            'megatron_cfg': {'enabled': False},\n"
+      "            'precision': 'bfloat16',\n            'train_global_batch_size': 512,\n         "
+      "   'train_micro_batch_size': 4}}\n");
+  CHECK(
+      differences(
+          config,
+          "framework=nemo-rl fsdp=fsdp2 world=16 gpus_per_node=8 tensor_parallel=2 "
+          "context_parallel=1 recompute=full fsdp_offload=false rollout_memory_fraction=0.6 "
+          "rollout_tensor_parallel=4 seq_length=4096 dtype=bf16 micro_batch=4 global_batch=512") ==
+      "");
+  CHECK(read_log("Final config:\nsomething else\n").empty());
+}
+
 TEST_CASE("MaxText's Config param lines") {
   std::string log;
   for (const char* line : {"base_emb_dim: 4096",
