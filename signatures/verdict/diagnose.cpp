@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "parsers/base/limits.hpp"
 #include "parsers/base/text.hpp"
 #include "signatures/verdict/collective.hpp"
 #include "signatures/verdict/exits.hpp"
@@ -189,10 +190,9 @@ class Diagnoser {
     const auto ending = failure.exit_code ? ending_of_code(*failure.exit_code) : Ending{};
     d_.kind = kind_of_ending(ending);
     d_.root.source = sources_[first.source].source.name;
-    if (failure.line > 0 && failure.line != d_.root.line) {
-      // The table's entry itself; its offset is that of the table's first line.
-      d_.root.line = failure.line;
-    }
+    d_.root.line = first.finding->line;
+    d_.root.offset = first.finding->offset;
+    d_.root.text = first.finding->text;
     d_.root.rank = failure.rank;
     d_.root.local_rank = failure.local_rank;
     d_.root.pid = failure.pid;
@@ -237,8 +237,15 @@ class Diagnoser {
       if (d_.root.rank != d_.collective->culprit_ranks.front()) d_.root.rank = d_.collective->culprit_ranks.front();
       return;
     }
+    // Who waited in vain is not who failed: without a culprit the first rank is not known.
+    if (root_->strength == Strength::collective && (kind_is(d_.kind, "nccl.timeout") || kind_is(d_.kind, "dist.gloo_timeout"))) {
+      d_.root.rank.reset();
+      d_.reasons.push_back("the line's own rank only waited; which rank was waited for is not in the logs given");
+      return;
+    }
     if (d_.root.rank) return;
-    if (const auto* event = std::get_if<parsers::CollectiveTimeout>(&f.event); event != nullptr && event->rank) d_.root.rank = event->rank;
+    d_.root.rank = rank_in_text(f.text);
+    if (d_.root.rank) return;
     if (!d_.root.rank) d_.root.rank = sources_[root_->source].source.rank;
     if (!d_.root.rank) {
       std::set<int> ranks;
@@ -259,6 +266,20 @@ class Diagnoser {
       if (world && per_node && *world <= *per_node && d_.root.local_rank) d_.root.rank = d_.root.local_rank;
       if (world && f.task && *f.task < *world && root_->strength != Strength::scheduler && many_tasks(*world)) d_.root.rank = f.task;
     }
+  }
+
+  // "[rank54]: " behind a prefix that is not known, and the warning of FSDP's clone ("... with name W on rank 1. This may").
+  static std::optional<int> rank_in_text(std::string_view text) {
+    const auto number_after = [&](std::string_view head, char end) -> std::optional<int> {
+      const auto at = text.find(head);
+      if (at == std::string_view::npos) return {};
+      std::string_view rest = text.substr(at + head.size());
+      const auto number = parsers::take_integer(rest);
+      if (!number || *number >= parsers::limits::kRanks || rest.empty() || rest.front() != end) return {};
+      return static_cast<int>(*number);
+    };
+    if (const auto rank = number_after("[rank", ']')) return rank;
+    return parsers::contains(text, "invalid memory") ? number_after(" on rank ", '.') : std::nullopt;
   }
 
   // One task a rank: as many tasks were met as the job has ranks.

@@ -51,6 +51,7 @@ constexpr std::array<int, 27> kHardwareXids = {46, 48, 54, 56, 57, 58, 61, 62, 6
 Strength of_exception(const Finding& f) {
   const std::string name = exception_name(f);
   const string_view words = words_of(f);
+  if (by_another_process(f)) return Strength::wrapper;
   if (one_of(name, kWrappers) || name.starts_with("RayTaskError")) return Strength::wrapper;
   if (any_of(words, kKilledWords)) return Strength::exit;
   if (one_of(name, kConnection) || any_of(words, kCollectiveWords)) return Strength::cascade;
@@ -109,7 +110,17 @@ std::string exception_name(const Finding& f) {
   return std::string(dot == string_view::npos ? name : name.substr(dot + 1));
 }
 
-bool corrupts_silently(const Finding& f) { return has(f.text, "Failed to clone() tensor") || has(f.message, "Failed to clone() tensor"); }
+bool corrupts_silently(const Finding& f) {
+  // The head or the tail of the warning may be cut off.
+  return has(f.text, "Failed to clone() tensor") || has(f.text, "state_dict entry could point to invalid memory");
+}
+
+bool by_another_process(const Finding& f) {
+  if (!f.traceback) return false;
+  // torch.multiprocessing.spawn raises "-- Process N terminated with the following error" behind an empty first line.
+  return std::any_of(f.traceback->frames.begin(), f.traceback->frames.end(),
+                     [](const parsers::Frame& frame) { return has(frame.file, "multiprocessing/spawn.py"); });
+}
 
 bool is_chain_noise(string_view name) {
   constexpr std::array<string_view, 9> noise = {"KeyError",   "StopIteration", "AttributeError", "IndexError", "ModuleNotFoundError",

@@ -48,6 +48,8 @@ std::string exception_name(const Finding& finding);
 bool kind_is(std::string_view kind, std::string_view prefix);   // "gpu.oom" holds "gpu.oom" and "gpu.oom.nccl", not "gpu.oomx"
 // An FSDP clone that failed inside a warning: the checkpoint is broken although the program goes on.
 bool corrupts_silently(const Finding& finding);
+// Raised by the parent of spawned processes for one of them.
+bool by_another_process(const Finding& finding);
 // KeyError, StopIteration, AttributeError ...: what a program meets and then raises its real error for.
 bool is_chain_noise(std::string_view exception);
 // Same source and same rank, task, actor or process.

@@ -156,7 +156,7 @@ Phase phase_of_frames(std::span<const parsers::Frame> frames) {
 }
 
 Phase phase_of_text(string_view text) {
-  if (has(text, "Failed to clone() tensor")) return Phase::checkpoint;
+  if (has(text, "Failed to clone() tensor") || has(text, "state_dict entry could point to invalid memory")) return Phase::checkpoint;
   if (has(text, "apture cuda graph failed") || has(text, "apture CUDA graph failed")) return Phase::capture;
   if (has(text, "Failed to replace")) return Phase::init;
   if (has(text, "when instantiating")) return Phase::init;

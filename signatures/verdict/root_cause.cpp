@@ -275,7 +275,10 @@ class Chooser {
       if (item.strength != Strength::collective || item.caught) continue;
       const auto gap = seconds_between(*first, item);
       const bool close = near(*first, item) || (gap && *gap <= 120);
-      if (close && collective_order(*item.finding) < collective_order(*best->finding)) best = &item;
+      const auto order = [](const Item& i) {
+        return collective_order(*i.finding) * 2 + (std::holds_alternative<parsers::CollectiveTimeout>(i.finding->event) ? 0 : 1);
+      };
+      if (close && order(item) < order(*best)) best = &item;
     }
     return best;
   }
@@ -329,6 +332,25 @@ class Chooser {
     return contains(f.text, "closing signal") || contains(f.text, "Killing subprocess") ? 6 : 5;
   }
 
+  // Among prints of one fault that stand together, the one that says most: the inner of nested Ray errors, the kernel's line with
+  // the victim, the eviction with its figures, the job rather than its step.
+  const Item* most_telling() const {
+    const Item* best = choice_.root;
+    const auto& kind = choice_.root->finding->kind;
+    const auto score = [](const Finding& f) {
+      if (contains(f.text, "Killed process") || contains(f.text, "Kill process") || contains(f.text, "low on resource")) return 2;
+      return contains(f.text, "*** JOB ") ? 1 : 0;
+    };
+    const bool ray = exception_name(*choice_.root->finding).starts_with("RayTaskError");
+    for (const auto& item : items_) {
+      const auto& f = *item.finding;
+      if (item.source != choice_.root->source || f.kind != kind || f.line <= best->finding->line || f.line > best->finding->line + 40) continue;
+      const bool inner = ray && contains(f.text, "RayTaskError(");
+      if (inner || score(f) > score(*best->finding)) best = &item;
+    }
+    return best;
+  }
+
   // The figures of an out-of-memory message tell whether two lines are one event.
   static bool same_words(const Finding& a, const Finding& b) {
     std::string_view x = parsers::trim(words_of(a)), y = parsers::trim(words_of(b));
@@ -339,6 +361,7 @@ class Chooser {
   }
 
   void collect() {
+    choice_.root = most_telling();
     const Finding root = *choice_.root->finding;
     const Item* better = choice_.root;
     for (const auto& item : items_) {

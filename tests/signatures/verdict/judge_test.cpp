@@ -1,0 +1,225 @@
+#include "signatures/verdict/incident_builder.hpp"
+
+#include <doctest/doctest.h>
+
+#include "findings.hpp"
+
+using namespace triage::signatures;
+using namespace triage::signatures::test;
+namespace parsers = triage::parsers;
+
+namespace {
+
+parsers::CollectiveTimeout timeout(int rank, std::string operation, std::int64_t elements) {
+  parsers::CollectiveTimeout e;
+  e.rank = rank;
+  e.sequence = 4084;
+  e.operation = std::move(operation);
+  e.elements_in = e.elements_out = elements;
+  e.timeout_ms = 600000;
+  e.ran_ms = 600077;
+  return e;
+}
+
+Finding watchdog(std::uint64_t line, parsers::CollectiveTimeout event) {
+  const int rank = *event.rank;
+  Finding f = finding("nccl.watchdog.timeout", "nccl.timeout", Role::cascade, line,
+                      "[Rank " + std::to_string(rank) + "] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4084, OpType=" + event.operation + ")");
+  f.rank = rank;
+  f.event = std::move(event);
+  return f;
+}
+
+Finding peer_closed(std::uint64_t line, int rank) {
+  return with_rank(finding("dist.gloo.peer_closed", "dist.peer_closed", Role::cascade, line,
+                           "RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:36255"),
+                   rank);
+}
+
+Finding table(std::uint64_t line, std::vector<parsers::ElasticFailure> failures) {
+  Finding f = finding("torchrun.table", "proc.exit", Role::confirmation, line, "Root Cause (first observed failure):");
+  f.event = parsers::ElasticTable{std::move(failures)};
+  return f;
+}
+
+parsers::ElasticFailure entry(int rank, int exit_code, int seconds, bool root) {
+  parsers::ElasticFailure e;
+  e.rank = e.local_rank = rank;
+  e.exit_code = exit_code;
+  e.time = at(seconds);
+  e.pid = 518 + rank;
+  e.root = root;
+  return e;
+}
+
+}  // namespace
+
+TEST_CASE("an out-of-memory of one rank is the cause, closed connections are echoes") {
+  const auto j = judge_one(source("ranks-oom.log",
+                                  {with_rank(oom(60, ranks_oom_event()), 2), peer_closed(80, 1), peer_closed(100, 3),
+                                   table(160, {entry(0, -15, 2, false), entry(1, -15, 1, false), entry(2, 1, 1, true)}), oom(240, ranks_oom_event())},
+                                  {step(1, 9), step(2, 10), step(3, 11)}));
+  REQUIRE(j.diagnoses.size() == 1);
+  const auto& d = j.diagnoses[0];
+  CHECK(d.kind == "gpu.oom.capacity");
+  CHECK(d.root.line == 60);
+  CHECK(d.root.rank == 2);
+  CHECK(d.root.step == 4);
+  CHECK(d.also.empty());
+  CHECK(d.backend == "cuda");
+  REQUIRE(d.ledger);
+  CHECK(d.ledger->other_processes.size() == 3);
+  CHECK(d.confidence > 0.9);
+  bool seen = false;
+  for (const auto& e : d.echoes)
+    if (e.kind == "dist.peer_closed") seen = e.ranks == std::vector<int>{1, 3};
+  CHECK(seen);
+  CHECK(d.summary.find("Rank 2 asked for 128.00 GiB") == 0);
+}
+
+TEST_CASE("a fault that further steps follow is handled") {
+  Finding caught = oom(3, ranks_oom_event());
+  SUBCASE("two steps") {
+    const auto j = judge_one(source("a.log", {caught}, {step(1, 10), step(2, 11)}));
+    CHECK(j.diagnoses.empty());
+    REQUIRE(j.handled.size() == 1);
+    CHECK(j.handled[0].line == 3);
+  }
+  SUBCASE("one late step of another rank does not heal it") {
+    const auto j = judge_one(source("a.log", {oom(30, ranks_oom_event()), peer_closed(40, 1)}, {step(1, 10), step(2, 31)}));
+    REQUIRE(j.diagnoses.size() == 1);
+    CHECK(j.diagnoses[0].kind == "gpu.oom.capacity");
+  }
+}
+
+TEST_CASE("a healthy log gives nothing") {
+  const auto j = judge_one(source("ok.log", {finding("advice", "gpu.oom", Role::advice, 2, "try to avoid out of memory")}, {step(1, 10), step(2, 11)}));
+  CHECK(j.diagnoses.empty());
+  CHECK(j.handled.empty());
+}
+
+TEST_CASE("a restarted job gives one incident an attempt") {
+  auto first = with_rank(oom(20, ranks_oom_event()), 2);
+  auto second = with_rank(oom(60, ranks_oom_event()), 2);
+  const auto j = judge_one(source("a.log", {first, table(30, {entry(2, 1, 1, true)}), second, table(70, {entry(2, 1, 9, true)})},
+                                  {step(1, 10), step(9, 11), step(5, 40), step(9, 41)}));
+  REQUIRE(j.diagnoses.size() == 2);
+  CHECK(j.diagnoses[0].attempt == 1);
+  CHECK(j.diagnoses[1].attempt == 2);
+  CHECK(j.diagnoses[0].fingerprint == j.diagnoses[1].fingerprint);
+  CHECK(j.diagnoses[0].id != j.diagnoses[1].id);
+}
+
+TEST_CASE("the odd one out of a desynchronised collective is the culprit") {
+  const auto j = judge_one(source("a.log", {watchdog(1, timeout(2, "ALLREDUCE", 4821568)), watchdog(2, timeout(1, "ALLREDUCE", 4821568)),
+                                            watchdog(3, timeout(3, "BROADCAST", 56623104))}));
+  REQUIRE(j.diagnoses.size() == 1);
+  const auto& d = j.diagnoses[0];
+  CHECK(d.kind == "nccl.desync");
+  CHECK(d.root.line == 3);
+  CHECK(d.root.rank == 3);
+  REQUIRE(d.collective);
+  CHECK(d.collective->culprit_ranks == std::vector<int>{3});
+  CHECK(d.collective->waiting_ranks == std::vector<int>{1, 2});
+}
+
+TEST_CASE("the rank that reports no time-out is the one the others waited for") {
+  const auto j = judge_one(source("a.log", {watchdog(1, timeout(2, "ALLREDUCE", 1)), watchdog(2, timeout(3, "ALLREDUCE", 1)),
+                                            watchdog(3, timeout(1, "ALLREDUCE", 1))}));
+  REQUIRE(j.diagnoses.size() == 1);
+  CHECK(j.diagnoses[0].kind == "nccl.timeout");
+  CHECK(j.diagnoses[0].root.rank == 0);
+  CHECK(j.diagnoses[0].collective->silent_ranks == std::vector<int>{0});
+}
+
+TEST_CASE("a local exception beats a collective time-out, whatever was printed first") {
+  auto local = with_rank(finding("ckpt.corrupt", "ckpt.corrupt", Role::root, 50, "RuntimeError: PytorchStreamReader failed reading file"), 5);
+  local.time = at(100);
+  auto echo = watchdog(10, timeout(1, "ALLREDUCE", 8));
+  echo.time = at(90);
+  const auto j = judge_one(source("a.log", {echo, local}));
+  REQUIRE(j.diagnoses.size() == 1);
+  CHECK(j.diagnoses[0].kind == "ckpt.corrupt");
+  CHECK(j.diagnoses[0].root.rank == 5);
+}
+
+TEST_CASE("only the end of processes: the signal names the kind, the earliest table the rank") {
+  SUBCASE("two tables") {
+    const auto j = judge_one(source("a.log", {table(12, {entry(3, 1, 52, false), entry(0, 1, 52, true)}), table(29, {entry(4, -9, 1, true)})}));
+    REQUIRE(j.diagnoses.size() == 1);
+    CHECK(j.diagnoses[0].kind == "proc.sigkill");
+    CHECK(j.diagnoses[0].root.rank == 4);
+    CHECK(j.diagnoses[0].root.line == 29);
+    CHECK(j.diagnoses[0].confidence < 0.6);
+    bool dmesg = false;
+    for (const auto& m : j.diagnoses[0].missing) dmesg = dmesg || m.set.find("dmesg") != std::string::npos;
+    CHECK(dmesg);
+  }
+  SUBCASE("the kernel's record joins an exit by SIGKILL") {
+    auto kill = finding("kernel.oom", "host.oom.kernel", Role::root, 2, "Out of memory: Killed process 25315 (python3) total-vm:53312244kB, anon-rss:31451456kB");
+    kill.system = true;
+    parsers::OomKill event;
+    event.pid = 25315;
+    event.process = "python3";
+    event.anon_rss = parsers::kib(31451456);
+    kill.event = event;
+    std::vector<SourceFindings> sources;
+    sources.push_back(source("train.log", {table(29, {entry(4, -9, 1, true)})}));
+    sources.push_back(source("dmesg", {kill}));
+    const auto j = judge(std::move(sources), {});
+    REQUIRE(j.diagnoses.size() == 1);
+    CHECK(j.diagnoses[0].kind == "host.oom.kernel");
+    CHECK(j.diagnoses[0].summary.find("29.99 GiB") != std::string::npos);
+  }
+}
+
+TEST_CASE("a hardware Xid explains a CUDA error of its node; an application Xid does not") {
+  for (const int code : {79, 13}) {
+    CAPTURE(code);
+    auto xid = finding("nvidia.xid", "gpu.xid." + std::to_string(code), Role::root, 5, "NVRM: Xid (PCI:0000:1a:00): " + std::to_string(code));
+    xid.system = true;
+    xid.time = at(0);
+    auto error = with_rank(finding("cuda.launch", "cuda.illegal_access", Role::root, 50, "torch.AcceleratorError: CUDA error: an illegal memory access"), 1);
+    error.time = at(2);
+    std::vector<SourceFindings> sources;
+    sources.push_back(source("dmesg", {xid}));
+    sources.push_back(source("train.log", {error}));
+    const auto j = judge(std::move(sources), {});
+    REQUIRE(j.diagnoses.size() == 1);
+    CHECK(j.diagnoses[0].kind == (code == 79 ? "gpu.xid.79" : "cuda.illegal_access"));
+  }
+}
+
+TEST_CASE("Xid 45 alone is no cause") {
+  auto xid = finding("nvidia.xid", "gpu.xid.45", Role::root, 5, "NVRM: Xid (PCI:0000:1a:00): 45");
+  CHECK(judge_one(source("dmesg", {xid})).diagnoses.empty());
+}
+
+TEST_CASE("a caught error becomes the cause if the run broke right after it") {
+  auto caught = finding("fairseq.oom.with_exception", "gpu.oom", Role::root, 1, "| WARNING: ran out of memory with exception: CUDA out of memory. Tried to allocate 20.00 MiB");
+  auto word = finding("fairseq.oom.skipping_batch", "gpu.oom", Role::handled, 2, " Skipping batch");
+  auto spawn = with_frames(finding("python.exception", "user.exception", Role::root, 12, "Exception:"), "Exception", "",
+                           {{"/lib/python3.6/site-packages/torch/multiprocessing/spawn.py", 114, "join", ""}});
+  const auto j = judge_one(source("a.log", {caught, word, spawn}));
+  REQUIRE(j.diagnoses.size() == 1);
+  CHECK(j.diagnoses[0].kind == "gpu.oom.capacity");
+  CHECK(j.diagnoses[0].root.line == 1);
+}
+
+TEST_CASE("a time limit beats what the killed processes print") {
+  auto limit = finding("slurm.time_limit", "sched.time_limit", Role::root, 10, "slurmstepd: error: *** JOB 494583 ON node001 CANCELLED AT 2024-04-20T09:09:37 DUE TO TIME LIMIT ***");
+  auto error = finding("python.exception", "user.exception", Role::root, 12, "RuntimeError: DataLoader worker (pid 5) exited");
+  const auto j = judge_one(source("a.log", {limit, error}));
+  REQUIRE(j.diagnoses.size() == 1);
+  CHECK(j.diagnoses[0].kind == "sched.time_limit");
+}
+
+TEST_CASE("the same bytes give the same identity, another rank and size the same fingerprint") {
+  auto a = judge_one(source("/x/a.log", {with_rank(oom(60, ranks_oom_event()), 2)})).diagnoses.at(0);
+  auto b = judge_one(source("a.log", {with_rank(oom(60, ranks_oom_event()), 2)})).diagnoses.at(0);
+  auto c = judge_one(source("a.log", {with_rank(oom(61, ranks_oom_event()), 5)})).diagnoses.at(0);
+  CHECK(a.id == b.id);
+  CHECK(a.fingerprint == c.fingerprint);
+  CHECK(a.id != c.id);
+  CHECK(a.fingerprint.size() == 19);
+}
