@@ -64,7 +64,7 @@ std::string said(const Finding& root) {
   return out;
 }
 
-std::string memory_summary(const Diagnosis& d, const Finding& root) {
+std::string memory_summary(const Diagnosis& d) {
   std::string out = who(d);
   const auto& l = d.ledger;
   if (!l || !l->tried) {
@@ -97,8 +97,7 @@ std::string memory_summary(const Diagnosis& d, const Finding& root) {
   } else if (l->allocated && l->limit) {
     out += "; " + bytes_text(*l->allocated) + " were allocated, the limit is " + bytes_text(*l->limit);
   }
-  if (l->free) out += ", " + bytes_text(*l->free) + " free";
-  (void)root;
+  if (l->free) out += (parsers::contains(out, ";") ? ", " + bytes_text(*l->free) : "; only " + bytes_text(*l->free) + " were") + " free";
   return out + ".";
 }
 
@@ -136,7 +135,7 @@ std::string host_summary(const Diagnosis& d, const Finding& root) {
 }  // namespace
 
 std::string summary_of(const Diagnosis& d, const Finding& root, const std::string& rule_summary) {
-  if (kind_is(d.kind, "gpu.oom") && (d.ledger || rule_summary.empty())) return memory_summary(d, root);
+  if (kind_is(d.kind, "gpu.oom") && (d.ledger || rule_summary.empty())) return memory_summary(d);
   if (kind_is(d.kind, "host.oom"))
     if (auto text = host_summary(d, root); !text.empty()) return text;
   if (d.collective && (kind_is(d.kind, "nccl.timeout") || kind_is(d.kind, "nccl.desync"))) return collective_summary(d, root);

@@ -214,6 +214,17 @@ TEST_CASE("a time limit beats what the killed processes print") {
   CHECK(j.diagnoses[0].kind == "sched.time_limit");
 }
 
+TEST_CASE("a message that is cut still gives a sentence with its figures") {
+  parsers::OutOfMemory event;
+  event.backend = "cuda";
+  event.tried = parsers::mib(130);
+  event.free = parsers::mib(117.19);
+  event.truncated = true;
+  const auto j = judge_one(source("a.log", {with_rank(oom(13, event), 54)}));
+  REQUIRE(j.diagnoses.size() == 1);
+  CHECK(j.diagnoses[0].summary == "Rank 54 asked for 130.00 MiB; only 117.19 MiB were free.");
+}
+
 TEST_CASE("the same bytes give the same identity, another rank and size the same fingerprint") {
   auto a = judge_one(source("/x/a.log", {with_rank(oom(60, ranks_oom_event()), 2)})).diagnoses.at(0);
   auto b = judge_one(source("a.log", {with_rank(oom(60, ranks_oom_event()), 2)})).diagnoses.at(0);
