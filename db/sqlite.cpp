@@ -1,0 +1,144 @@
+#include "db/sqlite.hpp"
+
+#include <sqlite3.h>
+
+namespace triage::db {
+
+using parsers::Error;
+using parsers::ErrorCode;
+using parsers::Place;
+using parsers::Result;
+using parsers::Status;
+
+namespace {
+
+Error error_of(sqlite3* handle, int code, const std::string& path, std::string doing) {
+  const int primary = code & 0xff;
+  const bool damaged = primary == SQLITE_NOTADB || primary == SQLITE_CORRUPT;
+  const bool busy = primary == SQLITE_BUSY || primary == SQLITE_LOCKED;
+  Error error(damaged ? ErrorCode::syntax : busy ? ErrorCode::unavailable : ErrorCode::io, std::move(doing) + " failed");
+  std::string reason = handle ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
+  std::string help;
+  if (damaged)
+    help = "the file is not a database of triage, or it is damaged; move it away and scan again to make a new one";
+  else if (busy)
+    help = "another process holds the database; try again when it has ended";
+  else if (primary == SQLITE_FULL)
+    help = "the disk is full; nothing of this scan was kept; free space or give --db a file on another disk";
+  else if (primary == SQLITE_CANTOPEN)
+    help = "check that the folder exists and may be written";
+  else if (primary == SQLITE_READONLY)
+    help = "the file or its folder may not be written; nothing of this scan was kept";
+  return std::move(error).because(std::move(reason)).at(Place{path, {}, {}, {}, {}}).help(std::move(help));
+}
+
+}  // namespace
+
+void Connection::Close::operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
+void Statement::Finalize::operator()(sqlite3_stmt* handle) const { sqlite3_finalize(handle); }
+
+Result<Connection> Connection::open(const std::string& path, Mode mode) {
+  Connection connection;
+  connection.path_ = path;
+  sqlite3* handle = nullptr;
+  const int flags = mode == Mode::read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  const int code = sqlite3_open_v2(path.c_str(), &handle, flags | SQLITE_OPEN_NOMUTEX, nullptr);
+  connection.handle_.reset(handle);
+  if (code != SQLITE_OK) return error_of(handle, code, path, "opening the database");
+  sqlite3_extended_result_codes(handle, 1);
+  sqlite3_busy_timeout(handle, 5000);
+  // A trusted schema could call functions from a hostile file; ours has no need of them.
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  TRIAGE_CHECK(connection.execute("PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL;"));
+  if (mode == Mode::read_write_create) TRIAGE_CHECK(connection.execute("PRAGMA journal_mode = WAL;"));
+  return connection;
+}
+
+Error Connection::error(std::string doing) const {
+  return error_of(handle_.get(), sqlite3_extended_errcode(handle_.get()), path_, std::move(doing));
+}
+
+std::int64_t Connection::changes() const { return sqlite3_changes64(handle_.get()); }
+
+Status Connection::execute(const std::string& sql) {
+  if (sqlite3_exec(handle_.get(), sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) return error("using the database");
+  return parsers::done();
+}
+
+Result<Statement> Connection::prepare(std::string_view sql) {
+  Statement statement;
+  statement.connection_ = this;
+  sqlite3_stmt* handle = nullptr;
+  const int code = sqlite3_prepare_v2(handle_.get(), sql.data(), static_cast<int>(sql.size()), &handle, nullptr);
+  statement.handle_.reset(handle);
+  if (code != SQLITE_OK) return error("reading the database");
+  return statement;
+}
+
+Statement& Statement::bind(int index, std::string_view text) {
+  sqlite3_bind_text64(handle_.get(), index, text.data() ? text.data() : "", text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+  return *this;
+}
+
+Statement& Statement::bind(int index, std::int64_t value) {
+  sqlite3_bind_int64(handle_.get(), index, value);
+  return *this;
+}
+
+Statement& Statement::bind(int index, double value) {
+  sqlite3_bind_double(handle_.get(), index, value);
+  return *this;
+}
+
+Statement& Statement::bind_null(int index) {
+  sqlite3_bind_null(handle_.get(), index);
+  return *this;
+}
+
+Result<bool> Statement::step() {
+  const int code = sqlite3_step(handle_.get());
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  Error error = connection_->error("using the database");
+  sqlite3_reset(handle_.get());
+  return error;
+}
+
+Status Statement::run() {
+  for (;;) {
+    TRIAGE_TRY(const bool row, step());
+    if (!row) break;
+  }
+  sqlite3_reset(handle_.get());
+  sqlite3_clear_bindings(handle_.get());
+  return parsers::done();
+}
+
+std::string Statement::text(int column) const {
+  const unsigned char* data = sqlite3_column_text(handle_.get(), column);
+  if (!data) return {};
+  const auto size = static_cast<std::size_t>(sqlite3_column_bytes(handle_.get(), column));
+  return std::string(reinterpret_cast<const char*>(data), size);
+}
+
+std::int64_t Statement::integer(int column) const { return sqlite3_column_int64(handle_.get(), column); }
+double Statement::number(int column) const { return sqlite3_column_double(handle_.get(), column); }
+bool Statement::is_null(int column) const { return sqlite3_column_type(handle_.get(), column) == SQLITE_NULL; }
+
+Result<Transaction> Transaction::begin(Connection& connection) {
+  TRIAGE_CHECK(connection.execute("BEGIN IMMEDIATE"));
+  return Transaction(connection);
+}
+
+Transaction::~Transaction() {
+  if (connection_) (void)connection_->execute("ROLLBACK");
+}
+
+Status Transaction::commit() {
+  TRIAGE_CHECK(connection_->execute("COMMIT"));
+  connection_ = nullptr;
+  return parsers::done();
+}
+
+}  // namespace triage::db
