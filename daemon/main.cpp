@@ -1,6 +1,132 @@
+// Arguments to a command, its exit status to the caller; nothing else.
+#include <CLI/CLI.hpp>
 #include <cstdio>
+#include <exception>
+#include <map>
 
-int main() {
-  std::fputs("triage " TRIAGE_VERSION "\n", stdout);
-  return 0;
+#include "daemon/cli/command.hpp"
+
+namespace {
+
+using namespace triage::daemon;
+
+constexpr const char* kDatabase = "triage.db";
+
+void format_option(CLI::App& app, Format& format, bool all_kinds) {
+  std::map<std::string, Format> names = {{"text", Format::text}, {"json", Format::json}};
+  if (all_kinds) names.insert({{"markdown", Format::markdown}, {"sarif", Format::sarif}});
+  app.add_option("--format", format, "how to print the answer")->transform(CLI::CheckedTransformer(names, CLI::ignore_case))->option_text("KIND");
+}
+
+void database_option(CLI::App& app, std::string& database, bool must) {
+  if (must) database = kDatabase;
+  app.add_option("--db", database, must ? "the database file [triage.db]" : "keep the answer in this database file")->option_text("FILE");
+}
+
+std::string version_text() {
+  const auto loaded = load_knowledge({});
+  std::string text = "triage " + program_version();
+  if (loaded.knowledge)
+    text += "\nrules " + std::to_string(loaded.knowledge->rules->signatures().size()) + ", hash " + loaded.knowledge->rules->hash() + ", scanned by " +
+            std::string(loaded.knowledge->rules->engine());
+  return text;
+}
+
+int main_or_throw(int argc, char** argv) {
+  CLI::App app("Tells why a GPU training job died and what to change so that the next run lives.", "triage");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", version_text);
+  app.footer("exit status: 0 nothing found, 1 failure diagnosed, 2 trouble (`run` keeps that of its command)");
+  int status = 0;
+
+  ScanCommand scan;
+  CLI::App* const scan_app = app.add_subcommand("scan", "diagnose logs: files, folders, globs, - (stdin), .gz .zst .tar .zip");
+  scan_app->add_option("paths", scan.paths, "what to read")->required()->option_text("PATH...");
+  format_option(*scan_app, scan.format, true);
+  scan_app->add_option("--since", scan.since, "leave out what is older, e.g. 2026-12-01T13:00:00Z")->option_text("TIME");
+  database_option(*scan_app, scan.database, false);
+  scan_app->add_option("--rules", scan.rules, "rules of your own over the shipped ones [/etc/triaged/rules.d]")->option_text("PATH");
+  scan_app->add_option("--threads", scan.threads, "threads; 0 is one a core")->check(CLI::Range(0, 256));
+  scan_app->add_flag("--all", scan.all, "print every fix and reason, not one screen an incident");
+  scan_app->callback([&] { status = scan_command(scan); });
+
+  RunCommand run;
+  CLI::App* const run_app = app.add_subcommand("run", "run a training command; on failure print the diagnosis to stderr");
+  run_app->add_option("command", run.command, "the command, after --")->required()->option_text("-- COMMAND...");
+  format_option(*run_app, run.format, true);
+  database_option(*run_app, run.database, false);
+  run_app->add_option("--log", run.log, "also write the output to this file")->option_text("FILE");
+  run_app->add_option("--rules", run.rules, "rules of your own")->option_text("PATH");
+  run_app->positionals_at_end();
+  run_app->callback([&] { status = run_command(run); });
+
+  RulesCommand rules;
+  CLI::App* const rules_app = app.add_subcommand("rules", "the signature database");
+  rules_app->require_subcommand(1);
+  const auto rules_verb = [&](const char* name, const char* help, RulesCommand::What what) {
+    CLI::App* const verb = rules_app->add_subcommand(name, help);
+    verb->callback([&, what] {
+      rules.what = what;
+      status = rules_command(rules);
+    });
+    if (what != RulesCommand::What::make && what != RulesCommand::What::explain)
+      verb->add_option("files", rules.files, "your rule files or folders, over the shipped rules")->option_text("PATH...");
+    return verb;
+  };
+  rules_verb("check", "lint the rules and run their examples", RulesCommand::What::check);
+  rules_verb("test", "check, then show what the rules newly fire on", RulesCommand::What::test)
+      ->add_option("--against", rules.against, "folder or files with logs")
+      ->option_text("PATH");
+  format_option(*rules_verb("list", "all rules", RulesCommand::What::list), rules.format, false);
+  CLI::App* const explain = rules_verb("explain", "why a line does or does not match", RulesCommand::What::explain);
+  explain->add_option("line", rules.line, "the log line")->required()->option_text("LINE");
+  explain->add_option("--rules", rules.files, "your rule files or folders")->option_text("PATH");
+  rules_verb("new", "a rule's skeleton from a log line", RulesCommand::What::make)
+      ->add_option("line", rules.line, "the log line")
+      ->required()
+      ->option_text("LINE");
+  rules_verb("literals", "the literals that the first pass looks for", RulesCommand::What::literals);
+
+  HistoryCommand history;
+  CLI::App* const history_app = app.add_subcommand("history", "incidents that were kept, newest first");
+  database_option(*history_app, history.database, true);
+  history_app->add_option("--kind", history.kind, "kind or its beginning, e.g. gpu.oom")->option_text("KIND");
+  history_app->add_option("--fingerprint", history.fingerprint, "incidents of one cause")->option_text("FINGERPRINT");
+  history_app->add_option("--limit", history.limit, "at most so many")->check(CLI::Range(1, 1'000'000));
+  format_option(*history_app, history.format, false);
+  history_app->callback([&] { status = history_command(history); });
+
+  ShowCommand show;
+  CLI::App* const show_app = app.add_subcommand("show", "one incident that was kept");
+  show_app->add_option("id", show.id, "its id, or the beginning of it")->required()->option_text("ID");
+  database_option(*show_app, show.database, true);
+  format_option(*show_app, show.format, false);
+  show_app->callback([&] { status = show_command(show); });
+
+  FeedbackCommand feedback;
+  CLI::App* const feedback_app = app.add_subcommand("feedback", "say whether a fix helped");
+  feedback_app->add_option("id", feedback.id, "the incident")->required()->option_text("ID");
+  database_option(*feedback_app, feedback.database, true);
+  feedback_app->add_option("--fix", feedback.fix, "id of the fix; without it: about the diagnosis")->option_text("FIX");
+  feedback_app->add_flag("--helped,!--failed", feedback.helped, "did it help?");
+  feedback_app->add_option("--note", feedback.note, "in your words")->option_text("TEXT");
+  feedback_app->callback([&] { status = feedback_command(feedback); });
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kTrouble;
+  }
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return main_or_throw(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return kTrouble;
+  }
 }

@@ -1,0 +1,90 @@
+// What the commands share: output kinds, exit statuses, options, and the one function a command gives to main.
+#pragma once
+
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/pipeline/knowledge.hpp"
+#include "parsers/base/result.hpp"
+#include "parsers/base/units.hpp"
+
+namespace triage::daemon {
+
+enum class Format { text, json, markdown, sarif };
+
+// Exit statuses of all commands but `run`, which keeps that of its command.
+enum ExitStatus : int {
+  kNothingFound = 0,   // no failure; or the command did what it was asked
+  kFailureFound = 1,   // at least one incident
+  kTrouble = 2,        // an input, a rule or the database could not be used, and no incident was found in the rest
+};
+
+struct ScanCommand {
+  std::vector<std::string> paths;
+  Format format = Format::text;
+  std::string since;                    // clock time; empty: all
+  std::string database;                 // empty: keep nothing
+  std::vector<std::string> rules;       // files or folders with the user's rules
+  unsigned threads = 0;                 // 0: one a core
+  bool all = false;                     // text: every incident in full, not one screen each
+};
+int scan_command(const ScanCommand& command);
+
+struct RunCommand {
+  std::vector<std::string> command;
+  Format format = Format::text;
+  std::string database, log;            // log: file that gets a copy of what passed through
+  std::vector<std::string> rules;
+};
+int run_command(const RunCommand& command);
+
+struct RulesCommand {
+  enum class What { check, test, list, explain, make, literals } what = What::check;
+  std::vector<std::string> files;       // the user's rules; empty: the shipped ones alone
+  std::string line;                     // explain, make
+  std::vector<std::string> against;     // test: logs on which nothing new may fire
+  Format format = Format::text;
+};
+int rules_command(const RulesCommand& command);
+
+struct HistoryCommand {
+  std::string database, kind, fingerprint;
+  long limit = 50;
+  Format format = Format::text;
+};
+int history_command(const HistoryCommand& command);
+
+struct ShowCommand {
+  std::string database, id;
+  Format format = Format::text;
+};
+int show_command(const ShowCommand& command);
+
+struct FeedbackCommand {
+  std::string database, id, fix, note;
+  bool helped = true;
+};
+int feedback_command(const FeedbackCommand& command);
+
+// Loads the rules with the user's files over them; faults go to stderr, and the result is null.
+std::shared_ptr<const Knowledge> knowledge_or_complain(const std::vector<std::string>& rule_paths);
+// Files of rules that the paths name (a folder gives its *.yaml), read whole. Errors as for input files.
+struct RuleTexts {
+  std::vector<std::string> names, texts;
+  std::vector<signatures::RuleFile> files() const;
+};
+parsers::Result<RuleTexts> read_rule_files(const std::vector<std::string>& paths);
+
+// Errors to stderr, by the one renderer.
+void complain(const std::vector<parsers::Error>& errors);
+void complain(const parsers::Error& error);
+// The answer of a scan to a stream, as the format says.
+void print_answer(const struct Answer& answer, Format format, bool all, const std::string& rules_hash, std::FILE* out);
+
+// Clock of this machine.
+parsers::TimePoint now();
+int this_year();
+
+}  // namespace triage::daemon

@@ -1,0 +1,231 @@
+#include "daemon/cli/scan_files.hpp"
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "daemon/pipeline/intake.hpp"
+#include "daemon/pipeline/source_name.hpp"
+#include "daemon/tail/input.hpp"
+#include "parsers/base/text.hpp"
+
+namespace triage::daemon {
+
+using parsers::Error;
+using parsers::ErrorCode;
+using parsers::Place;
+
+namespace {
+
+// Bytes that are no text: neither UTF-8 nor white space. NUL bytes do not count (a log that was truncated under its writer has many).
+bool looks_binary(std::string_view head) {
+  std::size_t text = 0, strange = 0;
+  for (const char c : head) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte == 0) continue;
+    const bool control = byte < 0x20 && !parsers::is_space(c) && byte != 0x1b && byte != '\b' && byte != 0x07;
+    control ? ++strange : ++text;
+  }
+  if (!parsers::is_utf8(head.substr(0, head.size() - std::min<std::size_t>(head.size(), 4)))) strange += text / 16;
+  return strange * 12 > text + strange;
+}
+
+Error binary_error(const std::string& name) {
+  return Error(ErrorCode::unsupported, "the file holds no text and was not scanned")
+      .at(Place{name, {}, {}, {}, {}})
+      .help("give logs as text, or packed as .gz, .zst, .tar or .zip");
+}
+
+// One plain file on its way: blocks are read in order, scanned in any, taken in order.
+struct Job {
+  std::size_t slot = 0;
+  std::unique_ptr<ByteSource> input;      // guarded by Feed's lock
+  BlockCutter cutter;                     // the same
+  std::uint64_t next_read = 0;            // the same
+  std::mutex lock;                        // of what follows
+  std::unique_ptr<Intake> intake;
+  std::uint64_t next_taken = 0;
+  std::map<std::uint64_t, ScannedBlock> waiting;
+};
+
+struct Work {
+  std::shared_ptr<Job> job;               // a block of it, or
+  std::size_t packed = 0;                 // a packed file
+  bool is_packed = false;
+  std::uint64_t sequence = 0;
+  Block block;
+};
+
+class Scan {
+ public:
+  Scan(std::shared_ptr<const Knowledge> knowledge, const std::vector<std::string>& files, const ScanFilesOptions& options)
+      : knowledge_(std::move(knowledge)), files_(files), options_(options), free_blocks_(options.threads * 4), results_(files.size()) {}
+
+  ScannedFiles run() {
+    std::vector<std::thread> threads;
+    for (unsigned i = 1; i < options_.threads; ++i) threads.emplace_back([this] { work(); });
+    work();
+    for (std::thread& thread : threads) thread.join();
+    ScannedFiles out;
+    for (auto& sources : results_)
+      for (auto& source : sources) out.sources.push_back(std::move(source));
+    out.errors = std::move(errors_);
+    return out;
+  }
+
+ private:
+  void work() {
+    BlockScanner scanner(*knowledge_);
+    ScannedBlock scratch;
+    while (std::optional<Work> next = take_work()) {
+      if (next->is_packed) {
+        scan_packed(next->packed);
+        continue;
+      }
+      scratch.block = std::move(next->block);
+      scanner.scan(scratch);
+      deliver(*next->job, next->sequence, scratch);
+    }
+  }
+
+  // The next block of the file being read, or of the next file. Waits while too many blocks are under way.
+  std::optional<Work> take_work() {
+    std::unique_lock guard(feed_lock_);
+    block_freed_.wait(guard, [&] { return free_blocks_ > 0; });
+    for (;;) {
+      if (!job_) {
+        if (next_file_ == files_.size()) return std::nullopt;
+        const std::size_t slot = next_file_++;
+        auto packed = is_packed(files_[slot]);
+        if (!packed.ok()) {
+          add_error(std::move(packed).error());
+          continue;
+        }
+        if (*packed) return Work{nullptr, slot, true, 0, {}};
+        if (!open(slot)) continue;
+      }
+      Work work;
+      work.job = job_;
+      work.sequence = job_->next_read;
+      work.block = read_block(*job_);
+      if (job_->next_read++ == 0 && looks_binary(work.block.text().substr(0, 4096))) {
+        add_error(binary_error(files_[job_->slot]));
+        job_.reset();
+        continue;
+      }
+      if (work.block.last) job_.reset();
+      --free_blocks_;
+      return work;
+    }
+  }
+
+  bool open(std::size_t slot) {
+    auto input = open_plain(files_[slot]);
+    if (!input.ok()) {
+      add_error(std::move(input).error());
+      return false;
+    }
+    job_ = std::make_shared<Job>();
+    job_->slot = slot;
+    job_->input = std::move(input).value();
+    job_->intake = std::make_unique<Intake>(knowledge_, source_info(files_[slot] == "-" ? "stdin" : files_[slot]), options_.default_year);
+    return true;
+  }
+
+  Block read_block(Job& job) {
+    for (;;) {
+      if (auto block = job.cutter.take()) return std::move(*block);
+      auto count = job.input->read(job.cutter.room());
+      if (!count.ok()) {
+        job.intake->lose("reading stopped: " + count.error().reason(), 0);
+        add_error(std::move(count).error());
+        return job.cutter.finish();
+      }
+      if (*count == 0) return job.cutter.finish();
+      job.cutter.filled(*count);
+      bytes_ += *count;
+      if (options_.progress) options_.progress(bytes_);
+    }
+  }
+
+  void deliver(Job& job, std::uint64_t sequence, ScannedBlock& scanned) {
+    std::size_t freed = 0;
+    {
+      const std::lock_guard guard(job.lock);
+      if (sequence != job.next_taken) {
+        job.waiting.emplace(sequence, std::exchange(scanned, {}));
+        return;
+      }
+      take(job, scanned, freed);
+      for (auto next = job.waiting.find(job.next_taken); next != job.waiting.end(); next = job.waiting.find(job.next_taken)) {
+        ScannedBlock block = std::move(next->second);
+        job.waiting.erase(next);
+        take(job, block, freed);
+      }
+    }
+    const std::lock_guard guard(feed_lock_);
+    free_blocks_ += freed;
+    if (job_.get() == &job) job.cutter.recycle(std::move(scanned.block));
+    block_freed_.notify_all();
+  }
+
+  void take(Job& job, const ScannedBlock& scanned, std::size_t& freed) {
+    job.intake->take(scanned);
+    ++job.next_taken;
+    ++freed;
+    if (scanned.block.last) results_[job.slot].push_back(job.intake->finish());
+  }
+
+  void scan_packed(std::size_t slot) {
+    auto status = for_each_member(files_[slot], [&](const std::string& name, ByteSource& member) { scan_member(slot, name, member); });
+    if (!status.ok()) add_error_locked(std::move(status).error());
+  }
+
+  void scan_member(std::size_t slot, const std::string& name, ByteSource& member) {
+    Intake intake(knowledge_, source_info(name), options_.default_year);
+    std::vector<char> room(1 << 18);
+    bool first = true;
+    for (;;) {
+      auto count = member.read(room);
+      if (!count.ok()) {
+        intake.lose("reading stopped: " + count.error().reason(), 0);
+        add_error_locked(std::move(count).error());
+        break;
+      }
+      if (*count == 0) break;
+      const std::string_view text(room.data(), *count);
+      if (std::exchange(first, false) && looks_binary(text.substr(0, 4096))) return;  // weights and dumps in an archive are no fault
+      intake.feed(text);
+    }
+    results_[slot].push_back(intake.finish());
+  }
+
+  void add_error(Error error) { errors_.push_back(std::move(error)); }
+  void add_error_locked(Error error) {
+    const std::lock_guard guard(feed_lock_);
+    add_error(std::move(error));
+  }
+
+  const std::shared_ptr<const Knowledge> knowledge_;
+  const std::vector<std::string>& files_;
+  const ScanFilesOptions& options_;
+  std::mutex feed_lock_;                  // of reading: everything below but results_, whose slots have one owner each
+  std::condition_variable block_freed_;
+  std::size_t free_blocks_;
+  std::size_t next_file_ = 0;
+  std::shared_ptr<Job> job_;
+  std::uint64_t bytes_ = 0;
+  std::vector<Error> errors_;
+  std::vector<std::vector<signatures::SourceFindings>> results_;
+};
+
+}  // namespace
+
+ScannedFiles scan_files(std::shared_ptr<const Knowledge> knowledge, const std::vector<std::string>& files, const ScanFilesOptions& options) {
+  return Scan(std::move(knowledge), files, options).run();
+}
+
+}  // namespace triage::daemon

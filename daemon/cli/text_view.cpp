@@ -1,0 +1,277 @@
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include "daemon/cli/view.hpp"
+#include "parsers/base/quantity.hpp"
+
+namespace triage::daemon {
+
+using namespace signatures;
+using parsers::bytes_text;
+
+namespace {
+
+constexpr std::size_t kLabel = 10;      // columns of the labels at the left
+constexpr std::size_t kFixes = 4, kReasons = 3, kFrames = 3;
+
+// Writes labelled, wrapped lines.
+class Page {
+ public:
+  explicit Page(const TextStyle& style) : style_(style) {}
+
+  void head(const std::string& text) { out_ += bold() + text + plain() + "\n"; }
+  // label, then the text wrapped under itself.
+  void row(const std::string& label, const std::string& text) {
+    std::string left = "  " + label;
+    left.resize(std::max(left.size(), kLabel + 2), ' ');
+    wrap(dim() + left + plain(), std::string(kLabel + 2, ' '), text);
+  }
+  void under(const std::string& text) { wrap(std::string(kLabel + 2, ' '), std::string(kLabel + 2, ' '), text); }
+  void strong(const std::string& label, const std::string& text) {
+    std::string left = "  " + label;
+    left.resize(std::max(left.size(), kLabel + 2), ' ');
+    wrap(left + bold(), std::string(kLabel + 2, ' '), text);
+    out_.insert(out_.size() - 1, plain());
+  }
+  void blank() { out_ += "\n"; }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::string bold() const { return style_.colour ? "\x1b[1m" : ""; }
+  std::string dim() const { return style_.colour ? "\x1b[2m" : ""; }
+  std::string plain() const { return style_.colour ? "\x1b[0m" : ""; }
+
+  void wrap(const std::string& first, const std::string& indent, const std::string& text) {
+    const std::size_t room = style_.width > indent.size() + 20 ? style_.width - indent.size() : 20;
+    std::string_view rest = text;
+    out_ += first;
+    for (;;) {
+      if (rest.size() <= room) break;
+      std::size_t at = rest.rfind(' ', room);
+      if (at == std::string_view::npos || at == 0) at = rest.find(' ');   // a word that is too long stays whole: it can be copied
+      if (at == std::string_view::npos) break;
+      out_ += std::string(rest.substr(0, at)) + "\n" + indent;
+      rest.remove_prefix(at + 1);
+    }
+    out_ += std::string(rest) + "\n";
+  }
+
+  const TextStyle& style_;
+  std::string out_;
+};
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  std::string out;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t end = i;
+    while (end + 1 < ranks.size() && ranks[end + 1] == ranks[end] + 1) ++end;
+    out += (out.empty() ? "" : ", ") + std::to_string(ranks[i]);
+    if (end > i + 1) out += "-" + std::to_string(ranks[end]);
+    if (end == i + 1) out += ", " + std::to_string(ranks[end]);
+    i = end + 1;
+  }
+  return out;
+}
+
+std::string where_text(const Evidence& e) {
+  std::string out = one_line(e.source, 300) + (e.line > 0 ? ":" + std::to_string(e.line) : "");
+  if (e.rank) out += "  rank " + std::to_string(*e.rank);
+  if (!e.rank && e.local_rank) out += "  local rank " + std::to_string(*e.local_rank);
+  if (!e.node.empty()) out += "  node " + one_line(e.node, 100);
+  if (e.device) out += "  device " + std::to_string(*e.device);
+  if (e.step) out += "  step " + std::to_string(*e.step);
+  if (e.time) out += "  " + time_text(*e.time);
+  return out;
+}
+
+std::string ledger_text(const Ledger& ledger) {
+  std::string out;
+  const auto part = [&](const char* name, const std::optional<parsers::Bytes>& bytes, const char* before) {
+    if (bytes) out += (out.empty() ? "" : before) + bytes_text(*bytes) + " " + name;
+  };
+  part("device", ledger.capacity, "");
+  part("free", ledger.free, " = ");
+  part("allocated by PyTorch", ledger.allocated, " + ");
+  part("reserved but unallocated", ledger.reserved_unallocated, " + ");
+  part("outside PyTorch", ledger.outside_pytorch, " + ");
+  parsers::Bytes others;
+  for (const parsers::ProcessMemory& process : ledger.other_processes) others += process.bytes;
+  if (!ledger.other_processes.empty()) {
+    out += " + " + bytes_text(others) + " of other processes (";
+    for (std::size_t i = 0; i < ledger.other_processes.size() && i < 4; ++i)
+      out += (i > 0 ? ", " : "") + std::string("pid ") + std::to_string(ledger.other_processes[i].pid) + " " +
+             bytes_text(ledger.other_processes[i].bytes);
+    out += ledger.other_processes.size() > 4 ? ", ...)" : ")";
+  }
+  if (ledger.limit) out += "; limit " + bytes_text(*ledger.limit);
+  if (ledger.tried) out += (out.empty() ? "asked for " : "; asked for ") + bytes_text(*ledger.tried);
+  return out;
+}
+
+std::string percent(double value) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%+.0f", value);
+  return text;
+}
+
+std::string fix_effect(const Fix& fix) {
+  std::string out;
+  if (fix.saving) {
+    out += "saves " + bytes_text(fix.saving->mid);
+    if (fix.saving->low != fix.saving->high) out += " (" + bytes_text(fix.saving->low) + " to " + bytes_text(fix.saving->high) + ")";
+    out += ", " + std::string(basis_name(fix.basis));
+  }
+  if (fix.predicted_peak) out += (out.empty() ? "" : "; ") + std::string("peak then ") + bytes_text(*fix.predicted_peak);
+  if (fix.fits) out += *fix.fits ? ", fits" : ", does not fit alone";
+  if (fix.cost.step_time_low_percent && fix.cost.step_time_high_percent) {
+    out += (out.empty() ? "" : "; ") + std::string("step time ") + percent(*fix.cost.step_time_low_percent);
+    if (*fix.cost.step_time_low_percent != *fix.cost.step_time_high_percent) out += " to " + percent(*fix.cost.step_time_high_percent);
+    out += " %";
+  }
+  return out;
+}
+
+std::string config_text(const parsers::RunConfig& config) {
+  using parsers::Key;
+  static const std::pair<Key, const char*> shown[] = {
+      {Key::tensor_parallel, "TP"},   {Key::pipeline_parallel, "PP"}, {Key::context_parallel, "CP"},      {Key::expert_parallel, "EP"},
+      {Key::data_parallel, "DP"},     {Key::zero_stage, "ZeRO"},      {Key::fsdp, "FSDP"},                {Key::layers, "layers"},
+      {Key::hidden, "hidden"},        {Key::experts, "experts"},      {Key::seq_length, "sequence"},      {Key::micro_batch, "micro batch"},
+      {Key::recompute, "recompute"},  {Key::dtype, "dtype"},          {Key::expandable_segments, "expandable segments"}};
+  std::string out;
+  for (const auto& [key, name] : shown)
+    if (const parsers::Setting* setting = config.find(key)) out += (out.empty() ? "" : ", ") + std::string(name) + " " + parsers::value_text(setting->value);
+  return out;
+}
+
+void write_fixes(Page& page, const JudgedIncident& incident, const TextStyle& style) {
+  const auto& fixes = incident.plan.fixes;
+  if (fixes.empty()) return;
+  page.blank();
+  const std::size_t count = style.all ? fixes.size() : std::min(fixes.size(), kFixes);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Fix& fix = fixes[i];
+    page.strong("fix " + std::to_string(i + 1), fix.title + "  [" + fix.id + "]");
+    for (const FixSetting& setting : fix.apply) {
+      page.under((setting.framework == "any" ? "" : setting.framework + ": ") + setting.set);
+      if (!style.all && fix.apply.size() > 2) break;
+    }
+    if (!fix.why.empty() && (i == 0 || style.all)) page.under(fix.why);
+    if (const std::string effect = fix_effect(fix); !effect.empty()) page.under(effect);
+    for (const std::string& assumption : fix.assumes)
+      if (style.all) page.under("if " + assumption);
+  }
+  if (count < fixes.size()) page.row("", std::to_string(fixes.size() - count) + " more with --all or --format json");
+  if (!incident.plan.verdict.empty()) page.row("plan", incident.plan.verdict);
+}
+
+}  // namespace
+
+std::string one_line(std::string_view text, std::size_t limit) {
+  std::string out;
+  for (const char c : text.substr(0, limit)) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte < 0x20 || byte == 0x7f ? (c == '\t' ? ' ' : '?') : c;
+  }
+  if (text.size() > limit) {
+    while (!out.empty() && (static_cast<unsigned char>(out.back()) & 0xC0) == 0x80) out.pop_back();
+    if (!out.empty() && static_cast<unsigned char>(out.back()) >= 0xC0) out.pop_back();
+    out += "...";
+  }
+  return out;
+}
+
+TextStyle terminal_style(bool all) {
+  TextStyle style;
+  style.all = all;
+  winsize size{};
+  if (::isatty(STDOUT_FILENO)) {
+    style.colour = std::getenv("NO_COLOR") == nullptr;
+    if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) style.width = std::min<std::size_t>(size.ws_col, 140);
+  }
+  return style;
+}
+
+std::string incident_text(const JudgedIncident& incident, const TextStyle& style) {
+  const Diagnosis& d = incident.diagnosis;
+  Page page(style);
+  std::string head = d.kind;
+  if (d.phase != Phase::unknown) head += "  in " + std::string(phase_name(d.phase));
+  if (d.root.rank) head += "  rank " + std::to_string(*d.root.rank);
+  head += "  (" + std::to_string(std::lround(d.confidence * 100)) + " % sure)";
+  page.head(head);
+  page.row("what", d.summary);
+  page.row("where", where_text(d.root));
+  page.row("line", one_line(d.root.text, style.all ? 2000 : 300));
+  if (!d.root.frames.empty()) {
+    const std::size_t count = style.all ? d.root.frames.size() : std::min(d.root.frames.size(), kFrames);
+    std::string frames;
+    for (std::size_t i = d.root.frames.size() - count; i < d.root.frames.size(); ++i) {
+      const parsers::Frame& frame = d.root.frames[i];
+      frames += (frames.empty() ? "" : " > ") + one_line(frame.function, 80) + " (" + one_line(frame.file, 200) +
+                (frame.line > 0 ? ":" + std::to_string(frame.line) : "") + ")";
+    }
+    page.row("stack", frames);
+  }
+  if (d.ledger)
+    if (const std::string text = ledger_text(*d.ledger); !text.empty()) page.row("memory", text + (d.ledger->note.empty() ? "" : ". " + d.ledger->note));
+  if (d.collective) {
+    std::string text = d.collective->operation;
+    if (d.collective->sequence) text += " number " + std::to_string(*d.collective->sequence);
+    if (!d.collective->process_group.empty()) text += " of group " + d.collective->process_group;
+    if (!d.collective->culprit_ranks.empty()) text += "; did not arrive: ranks " + ranks_text(d.collective->culprit_ranks);
+    if (!d.collective->silent_ranks.empty()) text += "; printed nothing: ranks " + ranks_text(d.collective->silent_ranks);
+    if (!d.collective->waiting_ranks.empty()) text += "; waited: ranks " + ranks_text(d.collective->waiting_ranks);
+    page.row("collective", text + (d.collective->note.empty() ? "" : ". " + d.collective->note));
+  }
+  if (!d.echoes.empty()) {
+    std::string text;
+    for (const Echo& echo : d.echoes) {
+      text += (text.empty() ? "" : "; ") + echo.kind + " x" + std::to_string(echo.count);
+      if (!echo.ranks.empty()) text += (echo.ranks.size() > 1 ? " on ranks " : " on rank ") + ranks_text(echo.ranks);
+      if (echo.first_line > 0) text += " from line " + std::to_string(echo.first_line);
+    }
+    page.row("echoes", text);
+  }
+  if (const std::string text = config_text(d.config); !text.empty()) page.row("run", text);
+  for (std::size_t i = 0; i < d.reasons.size() && (style.all || i < kReasons); ++i) page.row(i == 0 ? "why" : "", d.reasons[i]);
+  if (!d.help.empty()) page.row("first", d.help);
+  write_fixes(page, incident, style);
+  if (!d.missing.empty()) page.blank();
+  for (std::size_t i = 0; i < d.missing.size() && (style.all || i < 2); ++i)
+    page.row(i == 0 ? "unknown" : "", d.missing[i].what + (d.missing[i].set.empty() ? "" : "; to record it: " + d.missing[i].set));
+  page.row("id", d.id);
+  return page.take();
+}
+
+std::string answer_text(const Answer& answer, const TextStyle& style) {
+  std::string out;
+  for (const JudgedIncident& incident : answer.incidents) out += (out.empty() ? "" : "\n") + incident_text(incident, style);
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.2f", answer.stats.seconds);
+  if (answer.incidents.empty())
+    out += "no failure found in " + std::to_string(answer.stats.files) + (answer.stats.files == 1 ? " file, " : " files, ") +
+           bytes_text(parsers::Bytes(static_cast<std::int64_t>(answer.stats.bytes))) + ", " + std::to_string(answer.stats.lines) + " lines (" +
+           seconds + " s)\n";
+  std::uint64_t handled = 0;
+  for (const Handled& item : answer.handled) handled += item.count;
+  if (handled > 0) {
+    const Handled& first = answer.handled.front();
+    out += "handled by the program, no failure: " + std::to_string(handled) + " (first: " + first.kind + " at " + one_line(first.source, 200) + ":" +
+           std::to_string(first.line) + (first.why.empty() ? "" : ", " + first.why) + ")\n";
+  }
+  for (std::size_t i = 0; i < answer.lost.size() && (style.all || i < 5); ++i) {
+    const Lost& lost = answer.lost[i];
+    out += "lost: " + lost.what + " at " + one_line(lost.source, 200) + (lost.line > 0 ? ":" + std::to_string(lost.line) : "") +
+           (lost.bytes > 0 ? ", " + std::to_string(lost.bytes) + " bytes" : "") + "\n";
+  }
+  if (!style.all && answer.lost.size() > 5) out += "lost: " + std::to_string(answer.lost.size() - 5) + " more in --format json\n";
+  return out;
+}
+
+}  // namespace triage::daemon

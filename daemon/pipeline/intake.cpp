@@ -1,0 +1,346 @@
+#include "daemon/pipeline/intake.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "daemon/pipeline/newlines.hpp"
+#include "parsers/base/limits.hpp"
+#include "parsers/base/text.hpp"
+#include "parsers/config/merge.hpp"
+#include "parsers/lines/line_splitter.hpp"
+
+namespace triage::daemon {
+
+namespace limits = parsers::limits;
+using parsers::Line;
+using parsers::Record;
+using parsers::TracebackAssembler;
+using signatures::Candidate;
+using signatures::Finding;
+using signatures::Role;
+
+namespace {
+
+constexpr std::size_t kMemoryReports = 64;
+constexpr std::size_t kTailBytes = 512;
+
+// A finding that stands for a record, before any rule has a say.
+Finding finding_of(const Record& record) {
+  Finding finding;
+  finding.line = finding.last_line = record.line.number;
+  finding.offset = record.line.offset;
+  finding.length = record.line.text.size();
+  finding.text = parsers::repair_utf8(record.line.text.substr(0, limits::kEvidenceBytes));
+  finding.message = parsers::repair_utf8(record.message.substr(0, limits::kEvidenceBytes));
+  finding.rank = record.rank;
+  finding.local_rank = record.local_rank;
+  finding.task = record.task;
+  finding.pid = record.pid;
+  finding.node = std::string(record.node);
+  finding.actor = std::string(record.actor);
+  finding.time = record.time;
+  finding.level = record.level;
+  finding.system = record.system;
+  return finding;
+}
+
+int rank_of(const Finding& finding) {
+  if (finding.rank) return *finding.rank;
+  if (finding.local_rank) return *finding.local_rank;
+  return finding.task.value_or(-1);
+}
+
+bool silences_nothing(Role role) { return role == Role::fact || role == Role::progress; }
+
+}  // namespace
+
+// Which readers the literals of a line call for.
+struct Intake::Woken {
+  bool progress = false, memory_report = false;
+  std::uint64_t events = 0, configs = 0;  // bit per reader
+};
+
+Intake::Intake(std::shared_ptr<const Knowledge> knowledge, signatures::SourceInfo source, int default_year)
+    : knowledge_(std::move(knowledge)),
+      scanner_(*knowledge_),
+      matcher_(knowledge_->rules),
+      peeler_(default_year),
+      event_readers_(parsers::make_event_readers()),
+      config_readers_(parsers::make_config_readers()),
+      progress_(default_year) {
+  out_.source = std::move(source);
+}
+
+void Intake::feed(std::string_view bytes, bool flush) {
+  while (!bytes.empty()) {
+    const std::span<char> room = cutter_.room();
+    const std::size_t count = std::min(room.size(), bytes.size());
+    std::memcpy(room.data(), bytes.data(), count);
+    cutter_.filled(count);
+    bytes.remove_prefix(count);
+    while (auto block = cutter_.take(flush && bytes.empty())) {
+      scratch_.block = std::move(*block);
+      scanner_.scan(scratch_);
+      take(scratch_);
+      cutter_.recycle(std::move(scratch_.block));
+    }
+  }
+}
+
+void Intake::lose(std::string what, std::uint64_t bytes) {
+  out_.lost.push_back({out_.source.name, std::move(what), out_.last_line, out_.source.bytes, bytes, 1});
+}
+
+void Intake::take(const ScannedBlock& scanned) {
+  const Block& block = scanned.block;
+  const std::string_view text = block.text();
+  if (block.dropped_before > 0) lose("line longer than " + std::to_string(limits::kLineBytes) + " bytes cut", block.dropped_before);
+
+  if (newlines_ == 0 && block.offset == 0) {  // the clock of the first lines
+    std::size_t at = 0;
+    for (int i = 0; i < 16 && at < text.size() && !out_.first_time; ++i) {
+      const std::size_t end = std::min(text.find('\n', at), text.size());
+      out_.first_time = peeler_.peel(Line{at, 1, text.substr(at, std::min(end - at, limits::kLineBytes)), 0, false}).time;
+      at = end + 1;
+    }
+  }
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < scanned.count; ++i) {
+    const Candidate& candidate = scanned.candidates[i];
+    if (walking()) at = walk(scanned, at, candidate.begin);
+    const std::uint64_t number = newlines_ + scanned.newlines_before[i] + 1;
+    const std::string_view whole = text.substr(candidate.begin, candidate.end + 1 - candidate.begin);
+    const bool only_progress = candidate.rules.empty() && !walking() &&
+                               std::all_of(candidate.extra.begin(), candidate.extra.end(), [&](std::uint32_t extra) {
+                                 return knowledge_->wakes[extra].who == Wake::Who::progress;
+                               });
+    if (only_progress)
+      progress_.see(whole, block.offset + candidate.begin, number);
+    else
+      line(whole, block.offset + candidate.begin, number, &candidate);
+    at = candidate.end + 1;
+  }
+  if (walking()) walk(scanned, at, text.size());
+  progress_.end_of_block();
+  remember_tail(scanned);
+  newlines_ += scanned.newlines;
+  out_.source.bytes = std::max(out_.source.bytes, block.offset + block.size);
+}
+
+// Lines without literals, as long as a reader waits for more. Returns where it stopped.
+std::size_t Intake::walk(const ScannedBlock& scanned, std::size_t from, std::size_t to) {
+  const std::string_view text = scanned.block.text();
+  if (from >= to) return from;
+  // A line number again from the block's start, once a stretch: openings are rare, and counting is fast.
+  std::uint64_t number = newlines_ + 1 + count_newlines(text.substr(0, from));
+  while (from < to && walking()) {
+    const std::size_t end = std::min(text.find('\n', from), text.size());
+    line(text.substr(from, end + 1 - from), scanned.block.offset + from, number, nullptr);
+    ++number;
+    from = end + 1;
+  }
+  return from;
+}
+
+// text: one line with its end, if it has one.
+void Intake::line(std::string_view text, std::uint64_t offset, std::uint64_t number, const Candidate* candidate) {
+  parsers::LineSplitter splitter(offset, number);
+  const auto sink = [&](const Line& piece_of_line) {
+    if (piece_of_line.cut_bytes > 0)
+      out_.lost.push_back({out_.source.name, "line longer than " + std::to_string(limits::kLineBytes) + " bytes cut", number,
+                           piece_of_line.offset, piece_of_line.cut_bytes, 1});
+    piece(piece_of_line, candidate);
+  };
+  splitter.feed(text, sink);
+  splitter.finish(sink);
+}
+
+void Intake::piece(const Line& raw, const Candidate* candidate) {
+  const Record record = peeler_.peel(raw);
+  Woken woken;
+  if (candidate) {
+    for (const std::uint32_t extra : candidate->extra) {
+      const Wake& wake = knowledge_->wakes[extra];
+      switch (wake.who) {
+        case Wake::Who::traceback: break;
+        case Wake::Who::event_reader: woken.events |= 1ULL << wake.reader; break;
+        case Wake::Who::config_reader: woken.configs |= 1ULL << wake.reader; break;
+        case Wake::Who::progress: woken.progress = true; break;
+        case Wake::Who::memory_report: woken.memory_report = true; break;
+      }
+    }
+  }
+  const TracebackAssembler::Part part = tracebacks_.offer(record);
+  if (part == TracebackAssembler::Part::exception) note_exception(record);
+  bool inside = part != TracebackAssembler::Part::none;
+  offer_to_readers(record, woken, inside);
+
+  if (woken.memory_report) {
+    if (auto report = parsers::read_memory_report(record)) {
+      report->line = raw.number;
+      if (out_.memory.size() >= kMemoryReports) out_.memory.erase(out_.memory.begin() + 1);
+      out_.memory.push_back(std::move(*report));
+    }
+  }
+  if (candidate && !candidate->rules.empty()) {
+    signatures::Context context = signatures::context_of(record);
+    context.exception = context.exception || part == TracebackAssembler::Part::exception;
+    context.block = inside;
+    matched_.clear();
+    matcher_.match(record, context, candidate->rules, matched_);
+    for (Finding& finding : matched_) keep(std::move(finding));
+  }
+  if (woken.progress) progress_.see(raw.text, raw.offset, raw.number);
+  take_tracebacks(tracebacks_.take_finished());
+  count_open();
+}
+
+void Intake::offer_to_readers(const Record& record, const Woken& woken, bool& inside) {
+  using parsers::Offer;
+  const auto offer = [&](auto& reader, bool woke, auto close) {
+    if (!woke && !reader.open()) return;
+    Offer answer = reader.offer(record);
+    if (answer == Offer::ended_before) {
+      close();
+      answer = woke ? reader.offer(record) : Offer::not_mine;
+    }
+    if (answer == Offer::finished) close();
+    inside = inside || answer == Offer::taken || answer == Offer::finished;
+  };
+  for (std::size_t i = 0; i < event_readers_.size(); ++i)
+    offer(*event_readers_[i], (woken.events >> i) & 1, [&] { close_event(*event_readers_[i]); });
+  bool in_configuration = false;
+  std::swap(inside, in_configuration);   // a configuration block is no failure block
+  for (std::size_t i = 0; i < config_readers_.size(); ++i)
+    offer(*config_readers_[i], (woken.configs >> i) & 1, [&] { config_readers_[i]->finish(out_.source.name, out_.config); });
+  inside = in_configuration;
+}
+
+void Intake::close_event(parsers::EventReader& reader) {
+  if (auto block = reader.finish()) {
+    if (blocks_.size() < limits::kFindingsPerSource)
+      blocks_.push_back({std::string(reader.name()), std::move(*block)});
+    else
+      ++out_.dropped_findings;
+  }
+}
+
+void Intake::note_exception(const Record& record) {
+  if (exceptions_.size() >= limits::kOpenTracebacks) exceptions_.erase(exceptions_.begin());
+  Finding finding = finding_of(record);
+  finding.rule = "python.exception";
+  finding.kind = "user.exception";
+  exceptions_.insert_or_assign(finding.line, std::move(finding));
+}
+
+// A traceback belongs to the findings on its exception line; one that no rule explains is a finding of its own.
+void Intake::take_tracebacks(std::vector<parsers::Traceback> tracebacks) {
+  for (parsers::Traceback& traceback : tracebacks) {
+    bool explained = false;
+    for (auto finding = out_.findings.rbegin(); finding != out_.findings.rend(); ++finding) {
+      if (finding->line < traceback.first_line) break;
+      if (finding->line == traceback.exception_line) finding->traceback = traceback;
+      if (finding->line >= traceback.exception_line && finding->line <= traceback.last_line && !silences_nothing(finding->role))
+        explained = true;
+    }
+    const auto noted = exceptions_.find(traceback.exception_line);
+    if (noted == exceptions_.end()) continue;
+    Finding finding = std::move(noted->second);
+    exceptions_.erase(noted);
+    if (explained || traceback.language != parsers::Traceback::Language::python) continue;
+    finding.event = traceback;
+    finding.traceback = std::move(traceback);
+    keep(std::move(finding));
+  }
+}
+
+void Intake::keep(Finding finding) {
+  if (!silences_nothing(finding.role) && finding.role != Role::advice) progress_.settle();
+  if (out_.findings.size() >= limits::kFindingsPerSource) {
+    ++out_.dropped_findings;
+    return;
+  }
+  Folded& folded = folded_[{finding.rule, finding.kind, rank_of(finding)}];
+  if (++folded.count > limits::kFindingsPerRuleAndRank) {
+    Finding& last = out_.findings[folded.index];
+    ++last.count;
+    last.last_line = finding.line;
+    if (last.repeat_lines.size() < 32) last.repeat_lines.push_back(finding.line);
+    return;
+  }
+  folded.index = out_.findings.size();
+  finding.last_line = std::max(finding.last_line, finding.line);
+  out_.findings.push_back(std::move(finding));
+}
+
+void Intake::count_open() {
+  open_ = tracebacks_.open() ? 1 : 0;
+  for (const auto& reader : event_readers_) open_ += reader->open() ? 1 : 0;
+  for (const auto& reader : config_readers_) open_ += reader->open() ? 1 : 0;
+}
+
+// The last line with text, and the last clock: what a silent death leaves.
+void Intake::remember_tail(const ScannedBlock& scanned) {
+  std::string_view text = scanned.block.text();
+  std::uint64_t number = newlines_ + scanned.newlines + 1;
+  out_.last_line = std::max(out_.last_line, text.empty() || text.ends_with('\n') ? number - 1 : number);
+  bool first = true;
+  for (int tries = 0; tries < 16 && !text.empty(); ++tries) {
+    if (text.ends_with('\n')) {
+      text.remove_suffix(1);
+      --number;
+    }
+    const std::size_t begin = text.find_last_of("\n\r") + 1;  // npos + 1 is 0
+    const std::string_view last = parsers::trim(text.substr(begin));
+    if (!last.empty()) {
+      if (std::exchange(first, false)) out_.last_text = parsers::repair_utf8(last.substr(0, kTailBytes));
+      const Line line{scanned.block.offset + begin, number, last.substr(0, limits::kLineBytes), 0, false};
+      if (const auto time = peeler_.peel(line).time) {
+        out_.last_time = time;
+        return;
+      }
+    }
+    text = text.substr(0, begin);
+    if (text.ends_with('\r')) text.remove_suffix(1);
+  }
+}
+
+signatures::SourceFindings Intake::finish() {
+  scratch_.block = cutter_.finish();
+  scanner_.scan(scratch_);
+  take(scratch_);
+  take_tracebacks(tracebacks_.finish());
+  for (const auto& reader : event_readers_)
+    if (reader->open()) close_event(*reader);
+  for (const auto& reader : config_readers_)
+    if (reader->open()) reader->finish(out_.source.name, out_.config);
+  parsers::derive(out_.config);
+
+  for (EventBlock& event : blocks_) {
+    bool carried = false;
+    for (Finding& finding : out_.findings) {
+      if (finding.line < event.block.first_line || finding.line > event.block.last_line) continue;
+      const auto& rules = knowledge_->rules->signatures();
+      const auto rule = std::find_if(rules.begin(), rules.end(), [&](const auto& r) { return r.id == finding.rule; });
+      if (rule == rules.end() || rule->parser != event.reader) continue;
+      finding.event = event.block.event;
+      carried = true;
+      break;
+    }
+    if (carried) continue;
+    Finding finding;
+    finding.rule = "block." + event.reader;
+    finding.role = Role::confirmation;
+    finding.line = event.block.first_line;
+    finding.last_line = event.block.last_line;
+    finding.event = std::move(event.block.event);
+    keep(std::move(finding));
+  }
+  std::stable_sort(out_.findings.begin(), out_.findings.end(), [](const Finding& a, const Finding& b) { return a.line < b.line; });
+  out_.progress = progress_.finish();
+  out_.source.lines = out_.last_line;
+  return std::move(out_);
+}
+
+}  // namespace triage::daemon

@@ -1,0 +1,82 @@
+// Intake: bytes of one source in, its findings out. The agent half of the pipeline; the same object serves scan, run and the service.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "daemon/pipeline/block_cutter.hpp"
+#include "daemon/pipeline/block_scanner.hpp"
+#include "daemon/pipeline/knowledge.hpp"
+#include "daemon/pipeline/progress_memory.hpp"
+#include "parsers/config/config_reader.hpp"
+#include "parsers/events/event_reader.hpp"
+#include "parsers/records/prefix.hpp"
+#include "parsers/records/traceback.hpp"
+#include "signatures/match/match.hpp"
+#include "signatures/match/matcher.hpp"
+
+namespace triage::daemon {
+
+// One source, one thread at a time. Memory is bounded by parsers/base/limits.hpp whatever the source holds.
+class Intake {
+ public:
+  // default_year: for clocks that print none.
+  Intake(std::shared_ptr<const Knowledge> knowledge, signatures::SourceInfo source, int default_year);
+
+  // Scans and takes; any portions give the same findings. flush: judge what stands there now, do not wait for a full block.
+  void feed(std::string_view bytes, bool flush = false);
+  // A block that a BlockScanner has scanned, in the order of the source. Do not mix with feed().
+  void take(const ScannedBlock& scanned);
+  // Something of the source could not be read.
+  void lose(std::string what, std::uint64_t bytes);
+  // End of the source: closes what is open. Call once.
+  signatures::SourceFindings finish();
+
+ private:
+  using Rules = std::span<const std::uint32_t>;
+  struct Woken;
+  bool walking() const { return open_ > 0; }
+  std::size_t walk(const ScannedBlock& scanned, std::size_t from, std::size_t to);
+  void line(std::string_view text, std::uint64_t offset, std::uint64_t number, const signatures::Candidate* candidate);
+  void piece(const parsers::Line& line, const signatures::Candidate* candidate);
+  void offer_to_readers(const parsers::Record& record, const Woken& woken, bool& inside);
+  void close_event(parsers::EventReader& reader);
+  void take_tracebacks(std::vector<parsers::Traceback> tracebacks);
+  void note_exception(const parsers::Record& record);
+  void keep(signatures::Finding finding);
+  void remember_tail(const ScannedBlock& scanned);
+  void count_open();
+
+  std::shared_ptr<const Knowledge> knowledge_;
+  BlockScanner scanner_;                     // for feed() only
+  BlockCutter cutter_;
+  ScannedBlock scratch_;
+  signatures::Matcher matcher_;
+  parsers::Peeler peeler_;
+  parsers::TracebackAssembler tracebacks_;
+  std::vector<std::unique_ptr<parsers::EventReader>> event_readers_;
+  std::vector<std::unique_ptr<parsers::ConfigReader>> config_readers_;
+  ProgressMemory progress_;
+  signatures::SourceFindings out_;
+  std::uint64_t newlines_ = 0;               // before the block being taken
+  std::size_t open_ = 0;                     // readers that wait for more lines
+  std::vector<signatures::Finding> matched_; // scratch
+  std::map<std::uint64_t, signatures::Finding> exceptions_;   // by line: exception lines whose traceback is not finished
+  struct EventBlock {
+    std::string reader;
+    parsers::EventReader::Block block;
+  };
+  std::vector<EventBlock> blocks_;
+  struct Folded {
+    std::uint64_t count = 0;
+    std::size_t index = 0;                   // of the last one in out_.findings
+  };
+  std::map<std::tuple<std::string, std::string, int>, Folded> folded_;   // rule, kind, rank
+};
+
+}  // namespace triage::daemon

@@ -1,0 +1,40 @@
+// Knowledge: the rules, the fix catalogue and the literals that wake the readers, compiled once and shared by all threads.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "parsers/base/result.hpp"
+#include "signatures/match/matcher.hpp"
+#include "signatures/match/rule_reader.hpp"
+#include "signatures/plan/catalogue.hpp"
+
+namespace triage::daemon {
+
+// What a literal that no rule owns wakes up in Intake.
+struct Wake {
+  enum class Who : std::uint8_t { traceback, event_reader, config_reader, progress, memory_report };
+  Who who = Who::traceback;
+  std::size_t reader = 0;                // index among make_event_readers() or make_config_readers()
+};
+
+struct Knowledge {
+  std::shared_ptr<const signatures::SignatureSet> rules;
+  std::vector<signatures::CatalogueFix> fixes;
+  std::vector<Wake> wakes;               // by index of the extra literal
+};
+
+struct LoadedKnowledge {
+  std::shared_ptr<const Knowledge> knowledge;   // null when there is a fault
+  std::vector<parsers::Error> faults;
+};
+
+// The embedded rules and fixes, with the user's rules over them.
+LoadedKnowledge load_knowledge(std::span<const signatures::RuleFile> user_rules);
+
+// Version of this program: "0.1.0".
+std::string program_version();
+
+}  // namespace triage::daemon

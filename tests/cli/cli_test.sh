@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# The command line as a user meets it. usage: cli_test.sh TRIAGE SOURCE_DIR
+set -u
+triage=$1
+data=$2/tests/corpus
+work=$(mktemp -d)
+trap 'chmod -R u+rwx "$work"; rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+
+# expect NAME STATUS TEXT -- COMMAND...   TEXT is a fixed string of stdout and stderr together, or empty
+expect() {
+  local name=$1 status=$2 text=$3
+  shift 4
+  "$@" >out 2>err </dev/null
+  local got=$?
+  if [ $got -ne "$status" ] || { [ -n "$text" ] && ! cat out err | grep -qF -- "$text"; }; then
+    echo "FAILED: $name: status $got instead of $status, or no '$text' in:"
+    cat out err | head -20
+    failures=$((failures + 1))
+  fi
+}
+# refuse NAME TEXT: the last output must not hold it
+refuse() {
+  if cat out err | grep -qF -- "$2"; then
+    echo "FAILED: $1: output holds '$2'"
+    failures=$((failures + 1))
+  fi
+}
+oom=$data/recorded/ranks-oom.log
+healthy=$data/recorded/megatron-healthy.log
+
+expect "version" 0 "rules" -- "$triage" --version
+expect "no command" 2 "" -- "$triage"
+expect "unknown option" 2 "" -- "$triage" scan --nonsense x
+expect "a failure" 1 "gpu.oom.capacity" -- "$triage" scan "$oom"
+refuse "no colour in a pipe" $'\x1b'
+expect "a healthy log" 0 "no failure found" -- "$triage" scan "$healthy"
+expect "json" 1 '"tried_bytes": 137438953472' -- "$triage" scan --format json "$oom"
+expect "markdown" 1 "### Fixes" -- "$triage" scan --format markdown "$oom"
+expect "sarif" 1 '"startLine"' -- "$triage" scan --format sarif "$oom"
+expect "one incident of it" 1 "" -- "$triage" scan --format json "$oom"
+[ "$(grep -c '"fingerprint"' out)" = 1 ] || { echo "FAILED: not one incident"; failures=$((failures + 1)); }
+
+# inputs
+expect "stdin" 1 "gpu.oom.capacity" -- bash -c "'$triage' scan - < '$oom'"
+cp "$oom" a.log; gzip -k a.log; tar cf a.tar a.log; tar czf a.tgz a.log; mkdir folder; cp a.log folder/train.log; cp "$healthy" folder/ok.log
+expect "gz" 1 "a.log.gz:" -- "$triage" scan a.log.gz
+expect "tar" 1 "a.tar!a.log:" -- "$triage" scan a.tar
+expect "tar.gz" 1 "a.tgz!a.log:" -- "$triage" scan a.tgz
+expect "folder" 1 "folder/train.log:" -- "$triage" scan folder
+expect "glob" 1 "folder/train.log:" -- "$triage" scan 'folder/*.log'
+expect "a glob that matches nothing" 2 "no file matches" -- "$triage" scan 'nothing/*.log'
+printf '2026-01-01 10:00:00 [rank0]: %s\n' "$(grep -m1 OutOfMemoryError "$oom")" >dated.log
+expect "since before" 1 "gpu.oom" -- "$triage" scan --since 2026-01-01T09:00:00Z dated.log
+expect "since after" 0 "no failure found" -- "$triage" scan --since 2026-01-01T11:00:00Z dated.log
+expect "a bad since" 2 "--since is 'soon'" -- "$triage" scan --since soon "$oom"
+
+# bad input: a clear error, the rest still scanned
+: >empty.log
+expect "empty file" 0 "no failure found in 1 file" -- "$triage" scan empty.log
+expect "missing file" 2 "--> gone.log" -- "$triage" scan gone.log
+expect "missing file beside a failing log" 1 "--> gone.log" -- "$triage" scan gone.log "$oom"
+head -c 100000 /dev/urandom >binary.log
+expect "binary file" 2 "holds no text" -- "$triage" scan binary.log
+expect "binary file beside a failing log" 1 "gpu.oom.capacity" -- "$triage" scan binary.log "$oom"
+head -c 3000 a.log.gz >cut.log.gz 2>/dev/null; head -c $(($(stat -c %s a.log.gz) / 2)) a.log.gz >cut.log.gz
+expect "a packed file cut in the middle" 2 "breaks off" -- "$triage" scan cut.log.gz
+if [ "$(id -u)" -ne 0 ]; then
+  cp a.log secret.log; chmod 000 secret.log
+  expect "no permission" 2 "Permission denied" -- "$triage" scan secret.log
+fi
+# a log cut in the middle of the message
+text='torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 Gi'
+printf '%s' "$text" >cut.log
+expect "a log cut in the message" 1 "gpu.oom" -- "$triage" scan cut.log
+head -c 3000000 /dev/zero | tr '\0' 'x' >long.log; printf '\n%s\n' "$text" >>long.log
+expect "a line of 3 MB" 1 "line longer than" -- "$triage" scan long.log
+
+# the store
+expect "keep" 1 "" -- "$triage" scan --db kept.db "$oom"
+sum=$("$triage" history --db kept.db --format json | sha256sum)
+expect "keep again" 1 "" -- "$triage" scan --db kept.db "$oom"
+[ "$sum" = "$("$triage" history --db kept.db --format json | sha256sum)" ] || { echo "FAILED: scanning twice changed the history"; failures=$((failures + 1)); }
+expect "history" 0 "gpu.oom.capacity" -- "$triage" history --db kept.db
+id=$("$triage" history --db kept.db | head -1 | cut -d' ' -f1)
+expect "show" 0 "fix 1" -- "$triage" show "$id" --db kept.db
+expect "feedback" 0 "helped 1 of 1" -- "$triage" feedback "$id" --db kept.db --fix loss.chunked --helped --note "it ran"
+expect "show with feedback" 0 "it ran" -- "$triage" show "$id" --db kept.db
+expect "show of nothing" 2 "no incident begins" -- "$triage" show ffffff --db kept.db
+expect "history of no file" 2 "no database" -- "$triage" history --db none.db
+[ -e none.db ] && { echo "FAILED: history made a database"; failures=$((failures + 1)); }
+cp binary.log bad.db
+expect "a damaged database" 2 "--> bad.db" -- "$triage" scan --db bad.db "$oom"
+expect "the answer is still printed" 2 "gpu.oom.capacity" -- "$triage" scan --db bad.db "$oom"
+expect "a database where no folder is" 2 "nowhere/x.db" -- "$triage" scan --db nowhere/x.db "$oom"
+expect "a full disk" 2 "error:" -- bash -c "trap '' XFSZ; ulimit -f 8; '$triage' scan --db full.db '$oom'"
+
+# rules
+expect "rules check" 0 "all hold" -- "$triage" rules check
+expect "rules list" 0 "torch.cuda.oom" -- "$triage" rules list
+expect "rules explain" 0 "torch.cuda.oom" -- "$triage" rules explain "$text"
+"$triage" rules new "FooError: lost the frobnicator 17 of rank 3" >mine.yaml
+expect "a new rule is a rule" 0 "all hold" -- "$triage" rules check mine.yaml
+printf -- '- id: my.rule\n  kind: user.mine\n  role: root\n  match: "broken (("\n  sources: [mine]\n  examples: ["broken (("]\n  counter_examples: ["fine"]\n' >broken.yaml
+expect "a bad pattern" 2 "broken.yaml:" -- "$triage" rules check broken.yaml
+expect "a bad rule file stops a scan" 2 "broken.yaml:" -- "$triage" scan --rules broken.yaml "$oom"
+printf -- '- id: my.rule\n  kind: user.mine\n  role: root\n  match: "frobnicator [0-9]+ lost"\n  summary: s\n  help: h\n  sources: [mine]\n  examples: ["frobnicator x lost"]\n  counter_examples: ["fine"]\n' >failing.yaml
+expect "an example that does not match" 2 "failing.yaml:" -- "$triage" rules check failing.yaml
+
+# run: bytes and status unchanged
+"$triage" run -- bash -c 'printf "a\0b\r\n"; printf "err\n" >&2; exit 0' >out 2>err
+[ $? = 0 ] && cmp -s out <(printf 'a\0b\r\n') && cmp -s err <(printf 'err\n') || { echo "FAILED: run changed the output"; failures=$((failures + 1)); }
+expect "run keeps the status" 7 "gpu.oom" -- "$triage" run -- bash -c "cat '$oom'; exit 7"
+expect "run tells of a signal" 137 "proc.sigkill" -- "$triage" run -- bash -c 'kill -9 $$'
+expect "run of nothing" 127 "cannot be started" -- "$triage" run -- ./no-such-command
+timeout 20 "$triage" run -- bash -c 'trap "echo got it; exit 3" TERM; echo ready; while :; do sleep 0.1; done' >out 2>err &
+pid=$!
+for _ in $(seq 50); do grep -q ready out 2>/dev/null && break; sleep 0.1; done
+child=$(pgrep -P "$pid" -x triage || echo "$pid"); kill -TERM "$child"
+wait "$pid"; status=$?
+[ $status = 3 ] && grep -q "got it" out || { echo "FAILED: run did not forward SIGTERM (status $status)"; failures=$((failures + 1)); }
+
+[ $failures -eq 0 ] && echo "command line: all good"
+exit $((failures > 0))
