@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Throughput of `triage scan` beside ripgrep and Python's re, in one run on the same files in page cache.
+
+usage: scan.py TRIAGE [--mib 1024] [--repeat 5] [--folder DIR] [--python-mib 64]
+
+Makes two Megatron-like logs: `rare` (three failures in all) and `heavy` (one line in 50 holds a failure text). The literals that
+ripgrep and re look for are those of our first pass (`triage rules literals`). Each figure is the best of the repeats, in MB/s of 1e6
+bytes; ratios are to ripgrep on one thread.
+"""
+import argparse
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HEALTHY = (
+    " [2026-11-30 10:{m:02d}:{s:02d}] iteration {i:8d}/  500000 | consumed samples: {c:12d} | elapsed time per iteration (ms): {t:.1f} | "
+    "throughput per GPU (TFLOP/s/GPU): {f:.1f} | learning rate: 1.{l:06d}E-04 | global batch size:  1024 | lm loss: {x:.6E} | "
+    "loss scale: 1.0 | grad norm: {g:.3f} | number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+)
+PLAIN = [
+    "INFO:megatron.core.timers:(min, max) time across ranks (ms): forward-backward ({x:.2f}, {t:.2f}) optimizer ({g:.2f}, {f:.2f})\n",
+    "[rank{r}]: saved the data index of epoch {l} with {c} samples in {t:.2f} seconds to the cache folder of this run\n",
+    "WARNING:megatron.core.rerun: setting of deterministic mode is off, results of iteration {i} may differ in the last bits\n",
+]
+FAILURE = (
+    "[rank{r}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {l} MiB. GPU {r} has a total capacity of 79.10 GiB of which "
+    "12.00 MiB is free. Including non-PyTorch memory, this process has 79.08 GiB memory in use. Of the allocated memory 76.20 GiB is "
+    "allocated by PyTorch, and 1.50 GiB is reserved by PyTorch but unallocated.\n"
+)
+
+
+def make(path, size, every):
+    """Writes `size` bytes; a failure every `every` lines (0: three in all)."""
+    rng = random.Random(17)
+    lines = []
+    for i in range(20000):
+        form = HEALTHY if rng.random() < 0.7 else rng.choice(PLAIN)
+        lines.append(form.format(m=i // 60 % 60, s=i % 60, i=i, c=i * 1024, t=rng.uniform(800, 900), f=rng.uniform(300, 500),
+                                 l=rng.randrange(10**6), x=rng.uniform(1, 9), g=rng.uniform(0, 2), r=rng.randrange(8)))
+        if every and i % every == 0:
+            lines.append(FAILURE.format(r=rng.randrange(8), l=rng.randrange(2, 4096)))
+    block = "".join(lines).encode()
+    failure = FAILURE.format(r=3, l=512).encode()
+    with open(path, "wb") as out:
+        written = 0
+        while written < size:
+            out.write(block)
+            written += len(block)
+            if not every and written // (size // 3 + 1) != (written - len(block)) // (size // 3 + 1):
+                out.write(failure)
+                written += len(failure)
+    return os.path.getsize(path)
+
+
+def best(repeat, command):
+    times = []
+    for _ in range(repeat):
+        begin = time.perf_counter()
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def python_re(path, literals, limit):
+    """Seconds a byte of one alternation over all literals."""
+    pattern = re.compile(b"|".join(re.escape(x) for x in literals))
+    with open(path, "rb") as f:
+        data = f.read(limit)
+    begin = time.perf_counter()
+    sum(1 for _ in pattern.finditer(data))
+    return (time.perf_counter() - begin) / len(data)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("triage")
+    parser.add_argument("--mib", type=int, default=1024)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--folder")
+    parser.add_argument("--python-mib", type=int, default=64)
+    args = parser.parse_args()
+    folder = args.folder or tempfile.mkdtemp(prefix="triage-bench-")
+    literals = subprocess.run([args.triage, "rules", "literals"], capture_output=True, check=True).stdout.splitlines()
+    words = os.path.join(folder, "literals")
+    with open(words, "wb") as out:
+        out.write(b"\n".join(literals) + b"\n")
+    print(f"{len(literals)} literals, {subprocess.run([args.triage, '--version'], capture_output=True, text=True).stdout.strip()}")
+    print(f"{'log':8} {'what':28} {'MB/s':>8} {'times rg':>9}")
+    for name, every in (("rare", 0), ("heavy", 50)):
+        path = os.path.join(folder, name + ".log")
+        size = make(path, args.mib << 20, every)
+        subprocess.run(["cat", path], stdout=subprocess.DEVNULL, check=True)
+        rows = []
+        if shutil.which("rg"):
+            rows.append(("rg -j1 -c -F -f", best(args.repeat, ["rg", "-j1", "-c", "-F", "-f", words, path])))
+        rows.append(("triage scan, one core", best(args.repeat, ["taskset", "-c", "0", args.triage, "scan", "--threads", "1", path])))
+        if (os.cpu_count() or 1) > 1:
+            rows.append(("triage scan, two cores", best(args.repeat, ["taskset", "-c", "0,1", args.triage, "scan", "--threads", "2", path])))
+        rows.append((f"Python re, first {args.python_mib} MiB", python_re(path, literals, args.python_mib << 20) * size))
+        base = rows[0][1] if rows[0][0].startswith("rg") else None
+        for what, seconds in rows:
+            ratio = f"{base / seconds:9.2f}" if base else f"{'no rg':>9}"
+            print(f"{name:8} {what:28} {size / seconds / 1e6:8.0f} {ratio}", flush=True)
+        os.unlink(path)
+    if not args.folder:
+        shutil.rmtree(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
