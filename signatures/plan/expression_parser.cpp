@@ -32,6 +32,7 @@ constexpr std::array kFacts = {
     FactName{"backend", Type::text},       FactName{"node", Type::text},
     FactName{"rank", Type::number},        FactName{"local_rank", Type::number},
     FactName{"device", Type::number},      FactName{"step", Type::number},
+    FactName{"tried_in_loss", Type::text}, FactName{"tried_in_optimizer", Type::text},
     FactName{"tried", Type::text},         FactName{"tried_gib", Type::number},
     FactName{"free", Type::text},          FactName{"free_gib", Type::number},
     FactName{"capacity", Type::text},      FactName{"capacity_gib", Type::number},

@@ -82,6 +82,10 @@ Facts facts_of(const Diagnosis& diagnosis) {
   if (diagnosis.ledger) {
     const Ledger& ledger = *diagnosis.ledger;
     put_size(facts, "tried", ledger.tried);
+    if (ledger.tried && diagnosis.phase == Phase::loss)
+      facts["tried_in_loss"] = parsers::bytes_text(*ledger.tried);
+    if (ledger.tried && (diagnosis.phase == Phase::optimizer_init || diagnosis.phase == Phase::optimizer_step))
+      facts["tried_in_optimizer"] = parsers::bytes_text(*ledger.tried);
     put_size(facts, "free", ledger.free);
     put_size(facts, "capacity", ledger.capacity);
     put_size(facts, "in_use", ledger.in_use);

@@ -217,13 +217,11 @@ class Planner {
           taken.push_back(name);
         }
     };
-    for (const std::string& framework : frameworks_) {
-      const std::size_t before = candidate.apply.size();
-      for (const std::string_view form : forms_of(framework)) {
-        take(form);
-        if (candidate.apply.size() > before) break;
-      }
-    }
+    for (const std::string& framework : frameworks_) take(framework);
+    // Forms of programs that it is built on, where no program of the run has a form of its own.
+    for (const std::string& framework : frameworks_)
+      for (const std::string_view form : forms_of(framework))
+        if (candidate.apply.empty()) take(form);
     const bool own = !candidate.apply.empty();
     if (own) candidate.weight += 3;
     take("any");

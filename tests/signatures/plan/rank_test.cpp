@@ -126,7 +126,7 @@ TEST_CASE("what is on already, or cannot apply, is not proposed") {
   const std::vector<Row> rows = {
       {"full recompute", {{Key::recompute, "full"}},
        {"recompute.full_uniform", "recompute.full_block", "recompute.selective", "recompute.mlp", "recompute.core_attn", "recompute.layernorm"}},
-      {"micro batch of one", {{Key::micro_batch, "1"}}, {"micro_batch.halve", "micro_batch.auto"}},
+      {"micro batch of one", {{Key::micro_batch, "1"}}, {"micro_batch.halve", "micro_batch.auto", "micro_batch.token_budget"}},
       {"dense model", {{Key::experts, "0"}}, {"moe", "recompute.moe", "recompute.moe_act", "parallelism.ep_up"}},
       {"one GPU", {{Key::world, "1"}, {Key::data_parallel, "1"}},
        {"parallelism.tp_up", "parallelism.cp_up", "parallelism.ep_up", "parallelism.sequence_parallel", "pipeline", "sharding", "optimizer.distributed"}},
@@ -333,6 +333,31 @@ TEST_CASE("where little is reserved and unallocated, expandable segments are not
   diagnosis.ledger = ledger(79.1, 0.1, 1.5, 78.9, 77.9, 0.5);
   for (const CatalogueFix& entry : catalogue())
     if (entry.id == "allocator.expandable") CHECK(plan_fixes(diagnosis, {entry}).fixes.empty());
+}
+
+TEST_CASE("DeepSpeed under Hugging Face: DeepSpeed's forms come first, and ZeRO is raised before FSDP is thought of") {
+  Diagnosis diagnosis = oom("gpu.oom.capacity", Phase::optimizer_init, {"deepspeed", "huggingface"});
+  set(diagnosis, Key::zero_stage, "1");
+  set(diagnosis, Key::world, "8");
+  const Plan plan = plan_fixes(diagnosis, catalogue());
+  CAPTURE(joined(plan));
+  const Fix* zero = find(plan, "sharding.zero_two");
+  REQUIRE(zero);
+  CHECK(zero->apply[0].framework == "deepspeed");
+  CHECK(!find(plan, "sharding.torch_fsdp2"));
+  for (const Fix& fix : plan.fixes)
+    for (const FixSetting& setting : fix.apply) CHECK(setting.framework != "pytorch");
+}
+
+TEST_CASE("the words about the failed request are those of its phase") {
+  Diagnosis diagnosis = capacity_forward();
+  for (const CatalogueFix& entry : catalogue())
+    if (entry.id == "loss.fused_linear") {
+      diagnosis.phase = Phase::forward;
+      CHECK(plan_fixes(diagnosis, {entry}).fixes.at(0).why.find("asked for") == std::string::npos);
+      diagnosis.phase = Phase::loss;
+      CHECK(plan_fixes(diagnosis, {entry}).fixes.at(0).why.find("asked for 2.00 GiB") != std::string::npos);
+    }
 }
 
 TEST_CASE("CuPy's failures get CuPy's fixes") {
