@@ -57,7 +57,7 @@ bool silences_nothing(Role role) { return role == Role::fact || role == Role::pr
 
 // Which readers the literals of a line call for.
 struct Intake::Woken {
-  bool progress = false, memory_report = false;
+  bool memory_report = false;
   std::uint64_t events = 0, configs = 0;  // bit per reader
 };
 
@@ -68,7 +68,7 @@ Intake::Intake(std::shared_ptr<const Knowledge> knowledge, signatures::SourceInf
       peeler_(default_year),
       event_readers_(parsers::make_event_readers()),
       config_readers_(parsers::make_config_readers()),
-      progress_(default_year) {
+      progress_(*knowledge_->progress, default_year) {
   out_.source = std::move(source);
 }
 
@@ -105,20 +105,14 @@ void Intake::take(const ScannedBlock& scanned) {
       at = end + 1;
     }
   }
+  progress_.begin_block(text, block.offset, newlines_ + 1);
   std::size_t at = 0;
   for (std::size_t i = 0; i < scanned.count; ++i) {
     const Candidate& candidate = scanned.candidates[i];
     if (walking()) at = walk(scanned, at, candidate.begin);
     const std::uint64_t number = newlines_ + scanned.newlines_before[i] + 1;
     const std::string_view whole = text.substr(candidate.begin, candidate.end + 1 - candidate.begin);
-    const bool only_progress = candidate.rules.empty() && !walking() &&
-                               std::all_of(candidate.extra.begin(), candidate.extra.end(), [&](std::uint32_t extra) {
-                                 return knowledge_->wakes[extra].who == Wake::Who::progress;
-                               });
-    if (only_progress)
-      progress_.see(whole, block.offset + candidate.begin, number);
-    else
-      line(whole, block.offset + candidate.begin, number, &candidate);
+    line(whole, block.offset + candidate.begin, number, &candidate);
     at = candidate.end + 1;
   }
   if (walking()) walk(scanned, at, text.size());
@@ -145,6 +139,7 @@ std::size_t Intake::walk(const ScannedBlock& scanned, std::size_t from, std::siz
 
 // text: one line with its end, if it has one.
 void Intake::line(std::string_view text, std::uint64_t offset, std::uint64_t number, const Candidate* candidate) {
+  line_at_ = offset;
   parsers::LineSplitter splitter(offset, number);
   const auto sink = [&](const Line& piece_of_line) {
     if (piece_of_line.cut_bytes > 0)
@@ -166,7 +161,6 @@ void Intake::piece(const Line& raw, const Candidate* candidate) {
         case Wake::Who::traceback: break;
         case Wake::Who::event_reader: woken.events |= 1ULL << wake.reader; break;
         case Wake::Who::config_reader: woken.configs |= 1ULL << wake.reader; break;
-        case Wake::Who::progress: woken.progress = true; break;
         case Wake::Who::memory_report: woken.memory_report = true; break;
       }
     }
@@ -191,7 +185,6 @@ void Intake::piece(const Line& raw, const Candidate* candidate) {
     matcher_.match(record, context, candidate->rules, matched_);
     for (Finding& finding : matched_) keep(std::move(finding));
   }
-  if (woken.progress) progress_.see(raw.text, raw.offset, raw.number);
   take_tracebacks(tracebacks_.take_finished());
   count_open();
 }
@@ -256,7 +249,6 @@ void Intake::take_tracebacks(std::vector<parsers::Traceback> tracebacks) {
 }
 
 void Intake::keep(Finding finding) {
-  if (!silences_nothing(finding.role) && finding.role != Role::advice) progress_.settle();
   if (out_.findings.size() >= limits::kFindingsPerSource) {
     ++out_.dropped_findings;
     return;
@@ -269,6 +261,7 @@ void Intake::keep(Finding finding) {
     if (last.repeat_lines.size() < 32) last.repeat_lines.push_back(finding.line);
     return;
   }
+  if (!silences_nothing(finding.role) && finding.role != Role::advice) progress_.settle(line_at_);
   folded.index = out_.findings.size();
   finding.last_line = std::max(finding.last_line, finding.line);
   out_.findings.push_back(std::move(finding));

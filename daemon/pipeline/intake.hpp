@@ -64,6 +64,7 @@ class Intake {
   ProgressMemory progress_;
   signatures::SourceFindings out_;
   std::uint64_t newlines_ = 0;               // before the block being taken
+  std::uint64_t line_at_ = 0;                // offset of the line being taken
   std::size_t open_ = 0;                     // readers that wait for more lines
   std::vector<signatures::Finding> matched_; // scratch
   std::map<std::uint64_t, signatures::Finding> exceptions_;   // by line: exception lines whose traceback is not finished

@@ -29,6 +29,12 @@ void append(std::vector<parsers::Error>& to, std::vector<parsers::Error>&& from)
 
 std::string program_version() { return TRIAGE_VERSION; }
 
+// A fault in the embedded catalogue is a mistake of ours, found by tests; the entries without faults are used.
+const std::vector<signatures::CatalogueFix>& Knowledge::fixes() const {
+  std::call_once(fixes_read_, [this] { fixes_ = signatures::read_catalogue(signatures::embedded_fixes()).fixes; });
+  return fixes_;
+}
+
 LoadedKnowledge load_knowledge(std::span<const signatures::RuleFile> user_rules) {
   LoadedKnowledge out;
   std::vector<signatures::RuleFile> shipped;
@@ -39,8 +45,6 @@ LoadedKnowledge load_knowledge(std::span<const signatures::RuleFile> user_rules)
     rules = signatures::override_rules(std::move(rules.rules), user_rules);
     append(out.faults, std::move(rules.faults));
   }
-  signatures::ReadCatalogue catalogue = signatures::read_catalogue(signatures::embedded_fixes());
-  append(out.faults, std::move(catalogue.faults));
 
   // The readers stay alive until compile() has copied their literals.
   const auto event_readers = parsers::make_event_readers();
@@ -49,12 +53,17 @@ LoadedKnowledge load_knowledge(std::span<const signatures::RuleFile> user_rules)
   table.add(parsers::TracebackAssembler::triggers(), {Wake::Who::traceback, 0});
   for (std::size_t i = 0; i < event_readers.size(); ++i) table.add(event_readers[i]->triggers(), {Wake::Who::event_reader, i});
   for (std::size_t i = 0; i < config_readers.size(); ++i) table.add(config_readers[i]->triggers(), {Wake::Who::config_reader, i});
-  table.add(parsers::progress_literals(), {Wake::Who::progress, 0});
   table.add(parsers::memory_report_literals(), {Wake::Who::memory_report, 0});
 
   auto set = signatures::SignatureSet::compile(std::move(rules.rules), table.literals, out.faults);
   if (!set || !out.faults.empty()) return out;
-  out.knowledge = std::make_shared<Knowledge>(Knowledge{std::move(set), std::move(catalogue.fixes), std::move(table.wakes)});
+  auto knowledge = std::make_shared<Knowledge>();
+  knowledge->rules = std::move(set);
+  knowledge->wakes = std::move(table.wakes);
+  std::vector<signatures::Literal> progress;
+  for (const std::string_view literal : parsers::progress_literals()) progress.push_back({std::string(literal), false});
+  knowledge->progress = std::make_unique<signatures::LiteralScanner>(std::move(progress));
+  out.knowledge = std::move(knowledge);
   return out;
 }
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "parsers/base/result.hpp"
+#include "signatures/match/literal_scanner.hpp"
 #include "signatures/match/matcher.hpp"
 #include "signatures/match/rule_reader.hpp"
 #include "signatures/plan/catalogue.hpp"
@@ -15,15 +17,22 @@ namespace triage::daemon {
 
 // What a literal that no rule owns wakes up in Intake.
 struct Wake {
-  enum class Who : std::uint8_t { traceback, event_reader, config_reader, progress, memory_report };
+  enum class Who : std::uint8_t { traceback, event_reader, config_reader, memory_report };
   Who who = Who::traceback;
   std::size_t reader = 0;                // index among make_event_readers() or make_config_readers()
 };
 
 struct Knowledge {
   std::shared_ptr<const signatures::SignatureSet> rules;
-  std::vector<signatures::CatalogueFix> fixes;
   std::vector<Wake> wakes;               // by index of the extra literal
+  std::unique_ptr<const signatures::LiteralScanner> progress;   // over parsers::progress_literals()
+
+  // Read at the first call: a healthy log has no need of it. Thread-safe.
+  const std::vector<signatures::CatalogueFix>& fixes() const;
+
+ private:
+  mutable std::once_flag fixes_read_;
+  mutable std::vector<signatures::CatalogueFix> fixes_;
 };
 
 struct LoadedKnowledge {
@@ -31,7 +40,7 @@ struct LoadedKnowledge {
   std::vector<parsers::Error> faults;
 };
 
-// The embedded rules and fixes, with the user's rules over them.
+// The embedded rules, with the user's rules over them.
 LoadedKnowledge load_knowledge(std::span<const signatures::RuleFile> user_rules);
 
 // Version of this program: "0.1.0".

@@ -3,25 +3,50 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/pipeline/newlines.hpp"
 #include "parsers/base/limits.hpp"
 #include "parsers/events/event_reader.hpp"
 
 namespace triage::daemon {
 
-void ProgressMemory::see(std::string_view text, std::uint64_t offset, std::uint64_t number) {
-  const Seen seen{text, offset, number};
-  if (wanted_ > 0) {
-    keep(seen);
-    return;
+void ProgressMemory::begin_block(std::string_view text, std::uint64_t offset, std::uint64_t first_number) {
+  text_ = text;
+  offset_ = offset;
+  scanned_ = counted_ = 0;
+  number_ = first_number;
+}
+
+// Looks through text_[scanned_, end); both are beginnings of lines, or the end.
+void ProgressMemory::scan_to(std::size_t end) {
+  if (end <= scanned_) return;
+  hits_.clear();
+  const std::size_t begin = std::exchange(scanned_, end);
+  scanner_->scan(text_.substr(begin, end - begin), scratch_, hits_);
+  std::size_t line_end = begin;  // of the line taken last
+  for (const signatures::LiteralHit& hit : hits_) {
+    const std::size_t at = begin + hit.at;
+    if (at < line_end) continue;
+    const std::size_t before = text_.substr(0, at).rfind('\n');
+    const std::size_t line = before == std::string_view::npos ? 0 : before + 1;
+    line_end = std::min(text_.find('\n', at), text_.size());
+    number_ += count_newlines(text_.substr(counted_, line - counted_));
+    counted_ = line;
+    const Seen seen{text_.substr(line, line_end - line), offset_ + line, number_};
+    if (wanted_ > 0 && seen.offset < wanted_until_) {
+      const std::size_t kept = kept_.size();
+      keep(seen, kept_);
+      if (kept_.size() > kept) --wanted_;
+    } else {
+      if (seen_.size() == kBefore) seen_.pop_front();
+      seen_.push_back(seen);
+    }
   }
-  if (seen_.size() == kBefore) seen_.pop_front();
-  seen_.push_back(seen);
 }
 
 // A progress bar's '\r' pieces are one line: the last piece that is a step counts.
-void ProgressMemory::keep(const Seen& seen) {
+void ProgressMemory::keep(const Seen& seen, std::vector<parsers::Progress>& to) {
   std::string_view rest = seen.text;
-  while (!rest.empty()) {
+  for (;;) {
     const std::size_t at = rest.rfind('\r');
     const std::string_view piece = at == std::string_view::npos ? rest : rest.substr(at + 1);
     parsers::Line line;
@@ -32,9 +57,7 @@ void ProgressMemory::keep(const Seen& seen) {
     if (auto progress = parsers::read_progress(record)) {
       progress->line = seen.number;
       if (!progress->rank) progress->rank = record.rank ? record.rank : record.local_rank ? record.local_rank : record.task;
-      if (wanted_ > 0) --wanted_;
-      if (kept_.size() == kKept) kept_.erase(kept_.begin() + kFirst, kept_.begin() + kKept / 2);
-      kept_.push_back(std::move(*progress));
+      to.push_back(std::move(*progress));
       return;
     }
     if (at == std::string_view::npos) return;
@@ -42,24 +65,31 @@ void ProgressMemory::keep(const Seen& seen) {
   }
 }
 
-void ProgressMemory::settle() {
+void ProgressMemory::settle(std::uint64_t offset) {
+  if (offset >= offset_) scan_to(std::min<std::size_t>(offset - offset_, text_.size()));
   for (parsers::Progress& progress : pending_) kept_.push_back(std::move(progress));
   pending_.clear();
-  for (const Seen& seen : std::exchange(seen_, {})) keep(seen);
+  for (const Seen& seen : std::exchange(seen_, {})) keep(seen, kept_);
+  if (kept_.size() > kKept) kept_.erase(kept_.begin() + kFirst, kept_.begin() + kKept / 2);
   wanted_ = kAfter;
+  wanted_until_ = std::max(offset, offset_) + kReach;
 }
 
 void ProgressMemory::end_of_block() {
-  if (seen_.empty()) return;
-  std::vector<parsers::Progress> kept = std::exchange(kept_, {});
-  for (const Seen& seen : std::exchange(seen_, {})) keep(seen);
-  for (parsers::Progress& progress : kept_) pending_.push_back(std::move(progress));
-  kept_ = std::move(kept);
+  const auto line_at = [&](std::size_t at) {  // the first line that begins at or after it
+    if (at == 0 || at >= text_.size()) return std::min(at, text_.size());
+    const std::size_t newline = text_.find('\n', at - 1);
+    return newline == std::string_view::npos ? text_.size() : newline + 1;
+  };
+  while (wanted_ > 0 && scanned_ < text_.size() && offset_ + scanned_ < wanted_until_) scan_to(line_at(scanned_ + 2 * kTail));
+  if (text_.size() > kTail) scanned_ = std::max(scanned_, line_at(text_.size() - kTail));
+  scan_to(text_.size());
+  for (const Seen& seen : std::exchange(seen_, {})) keep(seen, pending_);
   if (pending_.size() > kBefore) pending_.erase(pending_.begin(), pending_.end() - kBefore);
+  text_ = {};
 }
 
 std::vector<parsers::Progress> ProgressMemory::finish() {
-  end_of_block();
   for (parsers::Progress& progress : pending_) kept_.push_back(std::move(progress));
   pending_.clear();
   return std::exchange(kept_, {});

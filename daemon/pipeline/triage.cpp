@@ -52,7 +52,7 @@ Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceF
   for (std::vector<signatures::SourceFindings>& job : jobs_of(std::move(sources))) {
     signatures::Judgement judgement = signatures::judge(std::move(job), signatures::VerdictOptions{now});
     for (signatures::Diagnosis& diagnosis : judgement.diagnoses) {
-      signatures::Plan plan = signatures::plan_fixes(diagnosis, knowledge.fixes);
+      signatures::Plan plan = signatures::plan_fixes(diagnosis, knowledge.fixes());
       answer.incidents.push_back({std::move(diagnosis), std::move(plan)});
     }
     for (signatures::Handled& handled : judgement.handled) answer.handled.push_back(std::move(handled));

@@ -1,6 +1,7 @@
 #include "parsers/base/text.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <charconv>
 #include <system_error>
 
@@ -18,7 +19,10 @@ std::string_view trim_right(std::string_view text) {
 
 std::string_view trim(std::string_view text) { return trim_right(trim_left(text)); }
 
-bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+// memmem: several times faster than std::string_view::find on log lines, where the first byte of a word is everywhere.
+bool contains(std::string_view text, std::string_view part) {
+  return part.empty() || (!text.empty() && ::memmem(text.data(), text.size(), part.data(), part.size()) != nullptr);
+}
 
 bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> heads) {
   return std::any_of(heads.begin(), heads.end(), [&](std::string_view head) { return text.starts_with(head); });
