@@ -43,12 +43,6 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-bool consume(std::string_view& text, std::string_view head) {
-  if (!text.starts_with(head)) return false;
-  text.remove_prefix(head.size());
-  return true;
-}
-
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (;;) {

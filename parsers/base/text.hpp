@@ -30,7 +30,11 @@ bool starts_with_ignoring_case(std::string_view text, std::string_view head);
 std::string lower(std::string_view text);
 
 // Takes `head` off the front of `text`, if it stands there.
-bool consume(std::string_view& text, std::string_view head);
+inline bool consume(std::string_view& text, std::string_view head) {
+  if (!text.starts_with(head)) return false;
+  text.remove_prefix(head.size());
+  return true;
+}
 
 // All parts between separators, empty ones too; "" gives one empty part.
 std::vector<std::string_view> split(std::string_view text, char separator);

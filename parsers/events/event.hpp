@@ -47,8 +47,9 @@ struct Traceback {
   bool complete = true;                         // its last line (the exception) was seen
   std::uint64_t first_line = 0, last_line = 0;  // 1-based, in the source
   std::uint64_t exception_line = 0;             // 1-based line of "Type: message", 0 if none
-  // What followed it in the same stream: nothing, or an exception raised while this one was handled or because of it.
-  enum class Next { none, during_handling, direct_cause };
+  // What followed it in the same stream: nothing; an exception raised while this one was handled; one raised because of it; or the
+  // failure that caused it (the remote part of Ray's, the DataLoader worker's or the spawned process's original traceback).
+  enum class Next { none, during_handling, direct_cause, its_cause };
   Next next = Next::none;
 };
 

@@ -94,14 +94,21 @@ bool role_bracket(std::string_view& text, std::string_view inside, std::string_v
   return true;
 }
 
-// Open MPI: "[1,3]<stderr>:text".
+// Open MPI: "[1,3]<stderr>:text"; SageMaker's "[1,mpirank:3,algo-1]<stderr>:text".
 bool mpirun_bracket(std::string_view& text, std::string_view inside, std::string_view after, Record& record) {
   if (!take_integer(inside) || !consume(inside, ",")) return false;
-  const auto task = whole_rank(inside);
-  if (!task) return false;
+  consume(inside, "mpirank:");
+  const auto task = take_rank(inside);
+  std::string_view host;
+  if (consume(inside, ",")) {
+    host = inside;
+    inside = {};
+  }
+  if (!task || !inside.empty() || (!host.empty() && !is_host_text(host))) return false;
   const bool channel = consume(after, "<stderr>") || consume(after, "<stdout>") || consume(after, "<stddiag>");
   if (!channel || !consume(after, ":")) return false;
   record.task = *task;
+  if (!host.empty()) record.node = host;
   drop_odd_blank(after);
   text = after;
   return true;
@@ -237,14 +244,16 @@ bool task_number(std::string_view& text, Record& record) {
   return true;
 }
 
-// docker-compose: "worker-1  | text".
+// docker-compose: "worker-1  | text"; SageMaker's local mode: "algo-1-k3x2a  | text".
 bool compose(std::string_view& text, Record& record) {
   std::size_t end = 0;
   while (end < text.size() && end < 80 && (is_alnum(text[end]) || text[end] == '-' || text[end] == '_' || text[end] == '.')) ++end;
-  if (end < 3 || !is_digit(text[end - 1])) return false;
-  std::size_t name_end = end;
-  while (name_end > 0 && is_digit(text[name_end - 1])) --name_end;
-  if (name_end < 2 || (text[name_end - 1] != '-' && text[name_end - 1] != '_')) return false;
+  if (end < 3) return false;
+  if (!text.starts_with("algo-")) {
+    std::size_t name_end = end;
+    while (name_end > 0 && is_digit(text[name_end - 1])) --name_end;
+    if (name_end == end || name_end < 2 || (text[name_end - 1] != '-' && text[name_end - 1] != '_')) return false;
+  }
   std::size_t bar = end;
   while (bar < text.size() && bar < end + 40 && text[bar] == ' ') ++bar;
   if (bar == end || bar >= text.size() || text[bar] != '|') return false;
@@ -282,10 +291,40 @@ bool host_colon(std::string_view& text, Record& record) {
   if (colon == std::string_view::npos || colon < 2 || !record.node.empty()) return false;
   std::string_view after = text.substr(colon + 1);
   if (!after.empty() && !consume(after, " ")) return false;
-  if (!is_host_name(text.substr(0, colon))) return false;
-  record.node = text.substr(0, colon);
+  const std::string_view host = text.substr(0, colon);
+  // Any name that could be a machine's counts before what a program prints at the start of its line.
+  const bool plain = is_host_text(host) && host.find_first_of("0123456789-") != std::string_view::npos && !host.starts_with("rank");
+  if (!is_host_name(host) && !(plain && starts_with_any(after, {"[20", "[rank", "[default", "Traceback (most", "  File \""}))) return false;
+  record.node = host;
   text = after;
   return true;
+}
+
+// torchx and NeMo-Run: "role/replica [default0]:text".
+bool torchx(std::string_view& text, Record& record) {
+  const std::size_t slash = text.substr(0, 120).find('/');
+  if (slash == std::string_view::npos || slash == 0 || !is_host_text(text.substr(0, slash))) return false;
+  std::string_view rest = text.substr(slash + 1);
+  if (!take_integer(rest)) return false;
+  const std::size_t length = text.size() - rest.size();
+  if (!consume(rest, " ") || !starts_with_any(rest, {"[default", "[rank", "[NeMo ", "I0", "I1", "W0", "W1", "E0", "E1", "Traceback (most", "  File \""})) return false;
+  record.actor = text.substr(0, length);
+  text = rest;
+  return true;
+}
+
+// tqdm prints no newline before another process's line: "  9%|#  | 9/100 [00:09<01:30, 1.00it/s][rank3]: text".
+bool progress_bar(std::string_view& text) {
+  const std::string_view head = text.substr(0, 400);
+  const std::size_t percent = head.find("%|");
+  if (percent == std::string_view::npos) return false;
+  for (std::string_view next : {"][rank", "][default"}) {
+    const std::size_t at = head.find(next, percent);
+    if (at == std::string_view::npos) continue;
+    text.remove_prefix(at + 1);
+    return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -295,11 +334,11 @@ bool peel_launcher(std::string_view& text, Record& record) {
   const char c = text[0];
   if (c == '[') return bare_color(text) || brackets(text, record);
   if (c == '(') return parentheses(text, record);
-  if (c == ' ') return task_number(text, record);
-  if (is_digit(c)) return task_number(text, record) || host_colon(text, record);
+  if (c == ' ') return task_number(text, record) || progress_bar(text);
+  if (is_digit(c)) return task_number(text, record) || host_colon(text, record) || progress_bar(text);
   if (!is_alpha(c)) return false;
   if (consume(text, "stderr: ") || consume(text, "stdout: ")) return true;
-  return host_colon(text, record) || compose(text, record) || pod_words(text, record);
+  return host_colon(text, record) || compose(text, record) || torchx(text, record) || pod_words(text, record) || progress_bar(text);
 }
 
 }  // namespace triage::parsers

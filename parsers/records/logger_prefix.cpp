@@ -90,14 +90,41 @@ bool skip_source(std::string_view& text) {
   return true;
 }
 
-// [Rank 0] of DeepSpeed's log_dist: behind a source place it is a prefix.
-void skip_rank_bracket(std::string_view& text, Record& record) {
+// [Rank 0] of DeepSpeed's log_dist, [PID:12] [RANK:0] of Axolotl: behind a source place they are prefixes.
+void skip_rank_brackets(std::string_view& text, Record& record) {
+  for (int i = 0; i < 2; ++i) {
+    std::string_view rest = text;
+    const bool pid = consume(rest, "[PID:");
+    if (!pid && !consume(rest, "[Rank ") && !consume(rest, "[RANK:")) return;
+    const auto number = take_integer(rest);
+    if (!number || (!pid && *number >= limits::kRanks) || !consume(rest, "] ")) return;
+    if (pid) record.pid = *number;
+    else record.rank = static_cast<int>(*number);
+    text = rest;
+  }
+}
+
+// MosaicML Composer, behind its clock: ": rank0[1234][MainThread]: INFO: composer.trainer: text".
+bool composer(std::string_view& text, Record& record) {
   std::string_view rest = text;
-  if (!consume(rest, "[Rank ")) return;
+  if (!consume(rest, ": rank")) return false;
   const auto rank = take_integer(rest);
-  if (!rank || *rank >= limits::kRanks || !consume(rest, "] ")) return;
+  if (!rank || *rank >= limits::kRanks || !consume(rest, "[")) return false;
+  const auto pid = take_integer(rest);
+  const std::size_t close = rest.substr(0, 80).find("]: ");
+  if (!pid || close == std::string_view::npos) return false;
+  rest.remove_prefix(close + 3);
+  const std::size_t colon = rest.find(": ");
+  const Level level = level_word(rest.substr(0, colon));
+  if (level == Level::unknown) return false;
+  rest.remove_prefix(colon + 2);
+  const std::size_t name = rest.substr(0, 160).find(": ");
+  if (name != std::string_view::npos && is_name(rest.substr(0, name)) && contains(rest.substr(0, name), ".")) rest.remove_prefix(name + 2);
   record.rank = static_cast<int>(*rank);
+  record.pid = *pid;
+  record.level = level;
   text = rest;
+  return true;
 }
 
 // What stands between a clock and the message: names and places in any order around a level word. Takes nothing unless a level
@@ -155,8 +182,7 @@ bool parts_with_level(std::string_view& text, Record& record) {
       separated = skip_separator(tail);
       if (!separated) skip_blanks(tail);
     }
-    if (skip_source(tail)) skip_rank_bracket(tail, record);
-    else if (starts_with_any(tail, {"[Rank "}) && !contains(tail.substr(0, 40), "] (after")) skip_rank_bracket(tail, record);
+    if (skip_source(tail)) skip_rank_brackets(tail, record);
     text = tail;
     return true;
   }
@@ -184,9 +210,9 @@ void after_clock(std::string_view& text, Record& record) {
       return;
     }
   }
-  if (parts_with_level(text, record)) return;
+  if (composer(text, record) || parts_with_level(text, record)) return;
   if (!skip_separator(text)) text = without_one_blank(text);
-  if (skip_source(text)) skip_rank_bracket(text, record);
+  if (skip_source(text)) skip_rank_brackets(text, record);
 }
 
 // "1234 file.cc:12] ", behind the clock of glog, absl, c10 and torch's Python logger. `end` closes it.
@@ -442,6 +468,10 @@ bool peel_logger(std::string_view& text, Record& record, int default_year) {
     std::string_view rest = text.substr(1);
     if (!clock_bracket(rest, record, default_year)) return false;
     text = rest;
+    return true;
+  }
+  if (c == '[' && text.starts_with("[titan] ") && text.size() > 9 && is_digit(text[8])) {  // torchtitan
+    text.remove_prefix(8);
     return true;
   }
   if (c == '[')

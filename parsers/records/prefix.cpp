@@ -16,6 +16,7 @@ constexpr int kMostPrefixes = 10;
 // Source: ray python/ray/_private/ray_logging.
 void cut_repeats(std::string_view& text, Record& record) {
   constexpr std::string_view kHead = "[repeated ";
+  if (text.empty() || (text.back() != ']' && text.back() != ')' && text.back() != 'm' && text.back() != ' ')) return;
   const std::size_t at = text.rfind(kHead);
   if (at == std::string_view::npos) return;
   std::string_view rest = text.substr(at + kHead.size());
@@ -33,10 +34,12 @@ void cut_repeats(std::string_view& text, Record& record) {
 // NCCL's own prefix "host:pid:tid [cudaDev] " (nccl src/debug.cc) and UCX's "[host:pid :n:tid]" stay in the message: rules
 // know the lines by it. Only node, process and device are read.
 void read_nccl_head(std::string_view text, Record& record) {
-  if (text.empty() || text[0] == ' ' || (!contains(text.substr(0, 256), " NCCL ") && !contains(text, "Caught signal "))) return;
+  if (text.empty() || text[0] == ' ') return;
+  const std::string_view whole = text;
   const bool ucx = consume(text, "[");
-  const std::size_t colon = text.find(':');
-  if (colon == 0 || colon == std::string_view::npos || colon > 253) return;
+  const std::size_t colon = text.substr(0, 254).find(':');
+  if (colon == 0 || colon == std::string_view::npos || colon + 1 >= text.size() || !is_digit(text[colon + 1])) return;
+  if (!contains(whole.substr(0, 256), ucx ? "Caught signal " : " NCCL ")) return;
   const std::string_view host = text.substr(0, colon);
   for (const char c : host)
     if (!is_alnum(c) && c != '-' && c != '.' && c != '_') return;

@@ -184,7 +184,7 @@ bool is_kernel_text(std::string_view message) {
     case 'n': return starts_with_any(message, {"nvidia-nvswitch", "nvidia-nvlink", "nvidia 0000:"});
     case 's':
       return starts_with_any(message, {"slurmstepd: ", "slurmstepd-", "slurmctld: ", "slurmd: ", "srun: ", "sbatch: ", "salloc: ", "systemd["});
-    default: return contains(message.substr(0, 64), " invoked oom-killer: ");
+    default: return contains(message.substr(0, 64), "oom-killer: gfp_mask");
   }
 }
 

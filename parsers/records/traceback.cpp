@@ -41,6 +41,7 @@ std::size_t blanks_before(std::string_view text) {
 }
 
 std::optional<Header> read_header(std::string_view text) {
+  if (!contains(text, "(most recent")) return std::nullopt;
   const std::size_t at = text.rfind(kHeader);
   if (at == std::string_view::npos) return std::nullopt;
   const std::string_view before = text.substr(0, at), after = trim(text.substr(at + kHeader.size()));
@@ -95,6 +96,7 @@ struct NativeHead {
 std::optional<NativeHead> read_native_head(std::string_view text) {
   if (text.starts_with("terminate called after throwing an instance of")) return NativeHead{unquoted(text, '\'', '\''), {}, false};
   if (text.starts_with("terminate called ")) return NativeHead{"terminate", text.substr(17), true};
+  if (text.empty() || std::string_view("[*lPTC").find(text[0]) == std::string_view::npos) return std::nullopt;
   constexpr std::string_view kLibcxx = "terminating due to uncaught exception of type ";
   if (const std::size_t at = text.find(kLibcxx); at != std::string_view::npos) {
     const std::string_view rest = text.substr(at + kLibcxx.size());
@@ -106,7 +108,7 @@ std::optional<NativeHead> read_native_head(std::string_view text) {
   if (text.starts_with("*** SIG") && contains(text, "received by PID")) return NativeHead{text.substr(4, text.find(' ', 4) - 4), text, true};
   for (std::string_view head : {"Program terminated with signal ", "received signal "}) {
     const std::size_t at = text.find(head);
-    if (at == std::string_view::npos || (at != 0 && !contains(text.substr(0, at), "Thread ") && !contains(text.substr(0, at), "Program "))) continue;
+    if (at == std::string_view::npos || (at != 0 && !text.starts_with("Thread ") && !text.starts_with("Program "))) continue;
     const std::string_view rest = text.substr(at + head.size());
     const std::size_t comma = rest.find(',');
     return NativeHead{rest.substr(0, comma), comma == std::string_view::npos ? std::string_view() : trim(rest.substr(comma + 1)), true};
@@ -420,6 +422,12 @@ Part TracebackAssembler::go_on_message(Stream& stream, const Record& record, std
     stream.blank_seen = true;
     return Part::none;
   }
+  // multiprocessing quotes a worker's traceback: the quotes stand on lines of their own.
+  if (trim_right(body) == "\"\"\"" || trim_right(body) == "'''") return Part::inside;
+  // torch.multiprocessing.spawn: the traceback of the process follows.
+  if (body.starts_with("-- Process ") && contains(body, "terminated with the following error")) return more(true);
+  if (read_header(text) && (body.starts_with("Original Traceback") || contains(stream.trace.message, "terminated with the following error")))
+    stream.trace.next = Next::its_cause;
   Next next = Next::none;
   if (is_chain_mark(text, next)) {
     stream.trace.next = next;
@@ -433,7 +441,7 @@ Part TracebackAssembler::go_on_message(Stream& stream, const Record& record, std
     // The remote part of a Ray failure is a trace of its own.
     const std::size_t indent = stream.indent;
     const bool prefixed = stream.prefixed, group = stream.group, discard = stream.discard;
-    stream.trace.next = Next::direct_cause;
+    stream.trace.next = Next::its_cause;
     end_trace(stream);
     stream.form = Form::python;
     stream.indent = indent;

@@ -191,6 +191,7 @@ std::optional<FrameText> read_ipython_frame(std::string_view text) {
 }
 
 std::optional<DeviceAssert> read_device_assert(std::string_view text) {
+  if (text.find('`') == std::string_view::npos) return std::nullopt;
   const std::size_t assertion = text.find("Assertion `");
   const std::size_t block = text.find(": block: [");
   if (assertion == std::string_view::npos || block == std::string_view::npos || block > assertion) return std::nullopt;
@@ -220,11 +221,10 @@ std::optional<ExceptionText> read_exception(std::string_view text, bool in_trace
     if (text[end] == '.') {
       dotted = true;
       last = end + 1;
-    } else if (text.substr(end).starts_with("<locals>")) {
+    } else if (!is_identifier_char(text[end])) {
+      if (text[end] != '<' || !text.substr(end).starts_with("<locals>")) break;
       locals = true;
       end += 7;
-    } else if (!is_identifier_char(text[end])) {
-      break;
     }
     ++end;
   }

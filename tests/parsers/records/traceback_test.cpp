@@ -281,10 +281,51 @@ TEST_CASE("Ray's remote failures give the caller's and the worker's trace") {
   CHECK(got.parts == "iiiEiiE");
   REQUIRE(got.traces.size() == 2);
   CHECK(got.traces[0].exception == "ray.exceptions.RayTaskError(OutOfMemoryError)");
-  CHECK(got.traces[0].next == Traceback::Next::direct_cause);
+  CHECK(got.traces[0].next == Traceback::Next::its_cause);
   CHECK(got.traces[1].exception == "torch.OutOfMemoryError");
   REQUIRE(got.traces[1].frames.size() == 1);
   CHECK(got.traces[1].frames[0].file == "worker.py");
+}
+
+TEST_CASE("tracebacks of workers and spawned processes are told as causes") {
+  const Run loader = run(
+      "Traceback (most recent call last):\n"
+      "  File \"a.py\", line 1, in f\n"
+      "RuntimeError: Caught ValueError in DataLoader worker process 0.\n"
+      "Original Traceback (most recent call last):\n"
+      "  File \"b.py\", line 2, in g\n"
+      "ValueError: x\n");
+  REQUIRE(loader.traces.size() == 2);
+  CHECK(loader.traces[0].next == Traceback::Next::its_cause);
+  CHECK(loader.traces[1].exception == "ValueError");
+
+  const Run spawn = run(
+      "Traceback (most recent call last):\n"
+      "  File \"a.py\", line 1, in f\n"
+      "torch.multiprocessing.spawn.ProcessRaisedException: \n"
+      "\n"
+      "-- Process 3 terminated with the following error:\n"
+      "Traceback (most recent call last):\n"
+      "  File \"b.py\", line 2, in g\n"
+      "ValueError: x\n");
+  REQUIRE(spawn.traces.size() == 2);
+  CHECK(spawn.traces[0].next == Traceback::Next::its_cause);
+
+  const Run pool = run(
+      "multiprocessing.pool.RemoteTraceback: \n"
+      "\"\"\"\n"
+      "Traceback (most recent call last):\n"
+      "  File \"b.py\", line 2, in g\n"
+      "ValueError: x\n"
+      "\"\"\"\n"
+      "\n"
+      "The above exception was the direct cause of the following exception:\n"
+      "\n"
+      "Traceback (most recent call last):\n"
+      "  File \"a.py\", line 1, in f\n"
+      "ValueError: x\n");
+  REQUIRE(pool.traces.size() == 2);
+  CHECK(pool.traces[0].next == Traceback::Next::direct_cause);
 }
 
 TEST_CASE("faulthandler's dumps give the current thread, outermost first") {
