@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::size_t kMemoryReports = 64;
 constexpr std::size_t kTailBytes = 512;
+constexpr std::size_t kProcesses = 4096;
 
 // A finding that stands for a record, before any rule has a say.
 Finding finding_of(const Record& record) {
@@ -153,6 +154,9 @@ void Intake::line(std::string_view text, std::uint64_t offset, std::uint64_t num
 
 void Intake::piece(const Line& raw, const Candidate* candidate) {
   const Record record = peeler_.peel(raw);
+  if (const auto process = record.rank ? record.rank : record.local_rank ? record.local_rank : record.task;
+      process && processes_.size() < kProcesses)
+    processes_.insert(*process);
   Woken woken;
   if (candidate) {
     for (const std::uint32_t extra : candidate->extra) {
@@ -333,6 +337,7 @@ signatures::SourceFindings Intake::finish() {
   std::stable_sort(out_.findings.begin(), out_.findings.end(), [](const Finding& a, const Finding& b) { return a.line < b.line; });
   out_.progress = progress_.finish();
   out_.source.lines = out_.last_line;
+  out_.processes.assign(processes_.begin(), processes_.end());
   return std::move(out_);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -73,6 +74,7 @@ class Intake {
     parsers::EventReader::Block block;
   };
   std::vector<EventBlock> blocks_;
+  std::set<int> processes_;
   struct Folded {
     std::uint64_t count = 0;
     std::size_t index = 0;                   // of the last one in out_.findings

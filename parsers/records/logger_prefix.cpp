@@ -287,6 +287,10 @@ bool clock_bracket(std::string_view& text, Record& record, int default_year) {
   record.time = stamp->time;
   if (is_layout(inside)) {
     record.actor = inside;
+    if (const std::size_t at = inside.find("TP"); at != std::string_view::npos) {  // the tensor-parallel rank numbers the processes of a server
+      std::string_view number = inside.substr(at + 2);
+      if (const auto rank = take_integer(number); rank && *rank < limits::kRanks && !record.local_rank) record.local_rank = static_cast<int>(*rank);
+    }
   } else if (!inside.empty()) {
     for (std::string_view mark : {"- ", "| ", ", "}) consume(inside, mark);
     const Level level = level_word(leading_word(inside));

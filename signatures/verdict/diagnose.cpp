@@ -266,6 +266,26 @@ class Diagnoser {
       if (world && per_node && *world <= *per_node && d_.root.local_rank) d_.root.rank = d_.root.local_rank;
       if (world && f.task && *f.task < *world && root_->strength != Strength::scheduler && many_tasks(*world)) d_.root.rank = f.task;
     }
+    if (!d_.root.rank) only_process();
+  }
+
+  // A log of one process names no rank: it is rank 0 of one. Not for faults that need several, nor for those of a node.
+  void only_process() {
+    const auto& f = *root_->finding;
+    if (f.system || root_->strength == Strength::scheduler || d_.root.local_rank.value_or(0) > 0) return;
+    for (const std::string_view family : {"nccl", "dist", "sched", "host.oom.kernel", "host.oom.slurm", "host.oom.k8s", "gpu.xid"})
+      if (kind_is(d_.kind, family)) return;
+    std::set<int> processes;
+    for (const auto& source : sources_) processes.insert(source.processes.begin(), source.processes.end());
+    const auto world = d_.config.integer(parsers::Key::world);
+    if (processes.size() == 1 && (f.task || *processes.begin() == 0)) {
+      d_.root.rank = *processes.begin();
+      d_.reasons.push_back("no other process than " + std::to_string(*d_.root.rank) + " shows in the logs given");
+    } else if (processes.empty() && world.value_or(1) == 1 && sources_.size() == 1 && d_.root.device.value_or(0) == 0 && f.actor.empty() &&
+               table_entries(items_).empty()) {
+      d_.root.rank = 0;
+      d_.reasons.push_back("no second process shows in the log: taken as rank 0 of one");
+    }
   }
 
   // "[rank54]: " behind a prefix that is not known, and the warning of FSDP's clone ("... with name W on rank 1. This may").

@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
   };
   bool good = row("kind", kind, 97);
   good = row("root line", line, 92) && good;
-  good = row("first rank", rank, 60) && good;
+  good = row("first rank", rank, 92) && good;
   good = row("look-alikes", quiet, 100) && good;
   row("phase", phase, 0);
   std::puts("\nfamily");

@@ -134,7 +134,7 @@ TEST_CASE("loggers say when and how bad") {
       {"2017-07-31 11:36:02.748547: W tensorflow/core/common_runtime/bfc_allocator.cc:273] Allocator ran out",
        {.message = "Allocator ran out", .level = Level::warning, .time = true}},
       {"[2025-05-27 04:36:06 DP1 TP4] Scheduler hit an exception: Traceback (most recent call last):",
-       {.message = "Scheduler hit an exception: Traceback (most recent call last):", .actor = "DP1 TP4", .time = true}},
+       {.message = "Scheduler hit an exception: Traceback (most recent call last):", .local_rank = 4, .actor = "DP1 TP4", .time = true}},
       {" [2026-12-01 13:15:13.209441] iteration        1/       3 |", {.message = "iteration        1/       3 |", .time = true}},
       {"[Rank 20] (after 20 iterations) memory (MB) | allocated: 1", {.message = "[Rank 20] (after 20 iterations) memory (MB) | allocated: 1", .rank = 20}},
       {"ERROR:megatron.core.rerun_state_machine:Unexpected result nan on rank 3",
