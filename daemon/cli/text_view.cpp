@@ -16,7 +16,7 @@ using parsers::bytes_text;
 
 namespace {
 
-constexpr std::size_t kLabel = 10;      // columns of the labels at the left
+constexpr std::size_t kLabel = 11;      // columns of the labels at the left
 constexpr std::size_t kFixes = 4, kReasons = 3, kFrames = 3;
 
 // Writes labelled, wrapped lines.
@@ -65,6 +65,7 @@ class Page {
   std::string out_;
 };
 
+// "rank 7", "ranks 0-3, 5".
 std::string ranks_text(const std::vector<int>& ranks) {
   std::string out;
   for (std::size_t i = 0; i < ranks.size();) {
@@ -75,7 +76,7 @@ std::string ranks_text(const std::vector<int>& ranks) {
     if (end == i + 1) out += ", " + std::to_string(ranks[end]);
     i = end + 1;
   }
-  return out;
+  return (ranks.size() > 1 ? "ranks " : "rank ") + out;
 }
 
 std::string where_text(const Evidence& e) {
@@ -133,6 +134,23 @@ std::string fix_effect(const Fix& fix) {
     if (*fix.cost.step_time_low_percent != *fix.cost.step_time_high_percent) out += " to " + percent(*fix.cost.step_time_high_percent);
     out += " %";
   }
+  return out;
+}
+
+// The user's own frames (the last ones) and the innermost one; a library's way down to it tells nothing.
+std::string stack_text(const std::vector<parsers::Frame>& frames, bool all) {
+  const auto of_library = [](const parsers::Frame& frame) {
+    for (const char* part : {"-packages/", "<frozen", "/lib/python", "<string>"})
+      if (frame.file.find(part) != std::string::npos) return true;
+    return false;
+  };
+  std::vector<const parsers::Frame*> shown;
+  for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame)
+    if (all || frame == frames.rbegin() || (shown.size() < kFrames && !of_library(*frame))) shown.push_back(&*frame);
+  std::string out;
+  for (auto frame = shown.rbegin(); frame != shown.rend(); ++frame)
+    out += (out.empty() ? "" : " > ") + one_line((*frame)->function, 80) + " (" + one_line((*frame)->file, 200) +
+           ((*frame)->line > 0 ? ":" + std::to_string((*frame)->line) : "") + ")";
   return out;
 }
 
@@ -208,32 +226,23 @@ std::string incident_text(const JudgedIncident& incident, const TextStyle& style
   page.row("what", d.summary);
   page.row("where", where_text(d.root));
   page.row("line", one_line(d.root.text, style.all ? 2000 : 300));
-  if (!d.root.frames.empty()) {
-    const std::size_t count = style.all ? d.root.frames.size() : std::min(d.root.frames.size(), kFrames);
-    std::string frames;
-    for (std::size_t i = d.root.frames.size() - count; i < d.root.frames.size(); ++i) {
-      const parsers::Frame& frame = d.root.frames[i];
-      frames += (frames.empty() ? "" : " > ") + one_line(frame.function, 80) + " (" + one_line(frame.file, 200) +
-                (frame.line > 0 ? ":" + std::to_string(frame.line) : "") + ")";
-    }
-    page.row("stack", frames);
-  }
+  if (const std::string stack = stack_text(d.root.frames, style.all); !stack.empty()) page.row("stack", stack);
   if (d.ledger)
     if (const std::string text = ledger_text(*d.ledger); !text.empty()) page.row("memory", text + (d.ledger->note.empty() ? "" : ". " + d.ledger->note));
   if (d.collective) {
     std::string text = d.collective->operation;
     if (d.collective->sequence) text += " number " + std::to_string(*d.collective->sequence);
     if (!d.collective->process_group.empty()) text += " of group " + d.collective->process_group;
-    if (!d.collective->culprit_ranks.empty()) text += "; did not arrive: ranks " + ranks_text(d.collective->culprit_ranks);
-    if (!d.collective->silent_ranks.empty()) text += "; printed nothing: ranks " + ranks_text(d.collective->silent_ranks);
-    if (!d.collective->waiting_ranks.empty()) text += "; waited: ranks " + ranks_text(d.collective->waiting_ranks);
+    if (!d.collective->culprit_ranks.empty()) text += "; did not arrive: " + ranks_text(d.collective->culprit_ranks);
+    if (!d.collective->silent_ranks.empty()) text += "; printed nothing: " + ranks_text(d.collective->silent_ranks);
+    if (!d.collective->waiting_ranks.empty()) text += "; waited: " + ranks_text(d.collective->waiting_ranks);
     page.row("collective", text + (d.collective->note.empty() ? "" : ". " + d.collective->note));
   }
   if (!d.echoes.empty()) {
     std::string text;
     for (const Echo& echo : d.echoes) {
       text += (text.empty() ? "" : "; ") + echo.kind + " x" + std::to_string(echo.count);
-      if (!echo.ranks.empty()) text += (echo.ranks.size() > 1 ? " on ranks " : " on rank ") + ranks_text(echo.ranks);
+      if (!echo.ranks.empty()) text += " on " + ranks_text(echo.ranks);
       if (echo.first_line > 0) text += " from line " + std::to_string(echo.first_line);
     }
     page.row("echoes", text);

@@ -34,7 +34,9 @@ bool kinds_agree(const std::string& a, const std::string& b) {
 }
 
 bool lines_agree(std::string_view found, std::string_view wanted) {
-  while (!wanted.empty() && wanted.back() == ' ') wanted.remove_suffix(1);
+  const auto blank = [](char c) { return c == ' ' || c == '\n'; };
+  while (!wanted.empty() && blank(wanted.back())) wanted.remove_suffix(1);
+  while (!wanted.empty() && blank(wanted.front())) wanted.remove_prefix(1);
   return found.find(wanted) != std::string_view::npos;
 }
 
