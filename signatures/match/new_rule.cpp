@@ -54,7 +54,11 @@ class Skeleton {
   void number() {
     std::size_t end = at_;
     bool point = false;
-    while (end < in_.size() && (parsers::is_digit(in_[end]) || (in_[end] == '.' && !point && end + 1 < in_.size() && parsers::is_digit(in_[end + 1])))) point = point || in_[end++] == '.';
+    for (; end < in_.size(); ++end) {
+      if (parsers::is_digit(in_[end])) continue;
+      if (in_[end] != '.' || point || end + 1 >= in_.size() || !parsers::is_digit(in_[end + 1])) break;
+      point = true;
+    }
     const std::string_view rest = in_.substr(end);
     const auto unit = std::find_if(kUnits.begin(), kUnits.end(), [&](std::string_view u) { return rest.starts_with(u); });
     const std::string_view head = in_.substr(0, at_);
