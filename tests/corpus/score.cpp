@@ -111,7 +111,7 @@ int main(int argc, char** argv) {
     return share.percent() >= floor;
   };
   bool good = row("kind", kind, 97);
-  good = row("root line", line, 92) && good;
+  good = row("root line", line, 94) && good;
   good = row("first rank", rank, 92) && good;
   good = row("look-alikes", quiet, 100) && good;
   row("phase", phase, 0);
