@@ -1,5 +1,6 @@
 #include "daemon/pipeline/triage.hpp"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -12,6 +13,13 @@ namespace triage::daemon {
 
 namespace {
 
+// A kernel, journal or scheduler log, by its name or by what was found in it.
+bool of_system(const signatures::SourceFindings& source) {
+  return source.source.system || (!source.findings.empty() && std::all_of(source.findings.begin(), source.findings.end(), [](const auto& finding) {
+           return finding.system;
+         }));
+}
+
 // Sources of one job stay together, in their order. System logs (kernel, scheduler) are evidence for every job of the scan: they go to
 // the only job there is; with several they are judged alone, since nothing here tells which job they belong to.
 std::vector<std::vector<signatures::SourceFindings>> jobs_of(std::vector<signatures::SourceFindings> sources) {
@@ -19,7 +27,7 @@ std::vector<std::vector<signatures::SourceFindings>> jobs_of(std::vector<signatu
   std::map<std::string, std::size_t> by_key;
   std::vector<signatures::SourceFindings> system;
   for (signatures::SourceFindings& source : sources) {
-    if (source.source.system) {
+    if (of_system(source)) {
       system.push_back(std::move(source));
       continue;
     }

@@ -43,6 +43,7 @@ class Diagnoser {
     d_.root = evidence(*root_);
     phase();
     kind_of_process();
+    kind_of_host_memory();
     memory();
     collectives(collective);
     rank();
@@ -243,6 +244,7 @@ class Diagnoser {
       d_.reasons.push_back("the line's own rank only waited; which rank was waited for is not in the logs given");
       return;
     }
+    if (!d_.root.rank) rank_of_pid();
     if (d_.root.rank) return;
     d_.root.rank = rank_in_text(f.text);
     if (d_.root.rank) return;
@@ -285,6 +287,33 @@ class Diagnoser {
                table_entries(items_).empty()) {
       d_.root.rank = 0;
       d_.reasons.push_back("no second process shows in the log: taken as rank 0 of one");
+    }
+  }
+
+  // "invoked oom-killer" begins the report of the node's and of a cgroup's shortage alike; a later line of it says which.
+  void kind_of_host_memory() {
+    if (d_.kind != "host.oom.kernel") return;
+    for (const Item& item : items_) {
+      const auto& f = *item.finding;
+      if (item.source == root_->source && f.system && kind_is(f.kind, "host.oom.cgroup") && f.line >= root_->finding->line &&
+          f.line < root_->finding->line + 200)
+        d_.kind = "host.oom.cgroup";
+    }
+  }
+
+  // The launcher's table names the process by its number, and with it the rank and the host.
+  void rank_of_pid() {
+    const auto& f = *root_->finding;
+    const auto* exit = std::get_if<parsers::ProcessExit>(&f.event);
+    const auto pid = f.pid ? f.pid : exit ? exit->pid : std::nullopt;
+    if (!pid) return;
+    for (const parsers::ElasticFailure* entry : table_entries(items_)) {
+      if (entry->pid != pid || !entry->rank) continue;
+      d_.root.rank = entry->rank;
+      if (!d_.root.local_rank) d_.root.local_rank = entry->local_rank;
+      if (d_.root.node.empty()) d_.root.node = entry->host;
+      d_.reasons.push_back("the launcher's table names process " + std::to_string(*pid) + " as rank " + std::to_string(*d_.root.rank));
+      return;
     }
   }
 

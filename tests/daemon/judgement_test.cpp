@@ -27,3 +27,37 @@ TEST_CASE("the rank of a failure is what the log shows, and 0 where only one pro
     CHECK(root.local_rank == row.local_rank);
   }
 }
+
+namespace {
+
+const std::string kTable =
+    "E1203 10:11:13.598000 4609 torch/distributed/elastic/multiprocessing/api.py:882] failed (exitcode: -9) local_rank: 1 (pid: 4676) of binary: /usr/bin/python3\n"
+    "======================================================\ntrain.py FAILED\n------------------------------------------------------\nFailures:\n"
+    "  <NO_OTHER_FAILURES>\n------------------------------------------------------\nRoot Cause (first observed failure):\n[0]:\n"
+    "  time      : 2026-12-03_10:11:12\n  host      : node7\n  rank      : 9 (local_rank: 1)\n  exitcode  : -9 (pid: 4676)\n"
+    "  error_file: <N/A>\n  traceback : Signal 9 (SIGKILL) received by PID 4676\n======================================================\n";
+const std::string kKernel =
+    "[123456.100000] python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0\n"
+    "[123456.200000] Memory cgroup out of memory: Killed process 4676 (python3) total-vm:98765432kB, anon-rss:65432100kB, file-rss:1024kB, "
+    "shmem-rss:2048kB, UID:1000 pgtables:130000kB oom_score_adj:0\n";
+
+}  // namespace
+
+TEST_CASE("the launcher's table says which rank a killed process was") {
+  const daemon::Answer answer = tests::scan_text(kTable);
+  REQUIRE(answer.incidents.size() == 1);
+  const auto& d = answer.incidents[0].diagnosis;
+  CHECK(d.kind == "proc.sigkill");
+  CHECK(d.root.rank == 9);
+  CHECK(d.root.node == "node7");
+}
+
+TEST_CASE("a kill without a word is joined with the kernel's record of it") {
+  std::vector<signatures::SourceFindings> sources;
+  sources.push_back(tests::take_text(kTable, 0, "train.log"));
+  sources.push_back(tests::take_text(kKernel, 0, "node.txt"));
+  const daemon::Answer answer = daemon::judge_sources(*tests::knowledge(), std::move(sources), tests::fixed_now());
+  REQUIRE(answer.incidents.size() == 1);
+  CHECK(answer.incidents[0].diagnosis.kind == "host.oom.cgroup");
+  CHECK(answer.incidents[0].diagnosis.root.source == "node.txt");
+}
