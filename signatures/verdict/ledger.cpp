@@ -26,14 +26,18 @@ std::optional<Bytes> own_sum(const parsers::OutOfMemory& event) {
 }
 
 // The listed process that is this one: nearest above allocated + unallocated, within 2 GiB (a CUDA context with its libraries takes
-// 0.3 to 1 GiB, NCCL's buffers the rest), or nothing. Corpus gpu/018, gpu/051, gpu/078.
-std::size_t own_process(const std::vector<parsers::ProcessMemory>& processes, Bytes sum) {
+// 0.3 to 1 GiB, NCCL's buffers the rest), or nothing. Corpus gpu/018, gpu/051, gpu/078. When the listed ones and PyTorch's own figures
+// together exceed the card, one of them must be this one, however far above.
+std::size_t own_process(const std::vector<parsers::ProcessMemory>& processes, Bytes sum, const std::optional<Bytes>& capacity) {
+  Bytes listed;
+  for (const auto& process : processes) listed += process.bytes;
+  const bool must = capacity && listed + sum > *capacity + parsers::mib(64);
   std::size_t best = processes.size();
   std::int64_t distance = 0;
   const std::int64_t usual = parsers::gib(0.5).count();
   for (std::size_t i = 0; i < processes.size(); ++i) {
     const std::int64_t above = (processes[i].bytes - sum).count();
-    if (above < -parsers::mib(32).count() || above > parsers::gib(2).count()) continue;
+    if (above < -parsers::mib(32).count() || (!must && above > parsers::gib(2).count())) continue;
     const std::int64_t from_usual = std::llabs(above - usual);
     if (best == processes.size() || from_usual < distance) {
       best = i;
@@ -94,7 +98,7 @@ Ledger make_ledger(const parsers::OutOfMemory& event) {
     parsers::OutOfMemory whole = event;
     whole.reserved_unallocated = ledger.reserved_unallocated;
     if (const auto sum = own_sum(whole)) {
-      const auto own = own_process(others, *sum);
+      const auto own = own_process(others, *sum, event.capacity);
       if (own < others.size()) {
         ledger.in_use = others[own].bytes;
         note(ledger, "process " + std::to_string(others[own].pid) + " is this one: its " + bytes_text(others[own].bytes) +

@@ -61,3 +61,16 @@ TEST_CASE("a kill without a word is joined with the kernel's record of it") {
   CHECK(answer.incidents[0].diagnosis.kind == "host.oom.cgroup");
   CHECK(answer.incidents[0].diagnosis.root.source == "node.txt");
 }
+
+TEST_CASE("a listed process that cannot be beside this one on the card is this one") {
+  const daemon::Answer answer = tests::scan_text(
+      "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 4 has a total capacity of 79.10 GiB of which 500.00 "
+      "MiB is free. Process 77 has 78.60 GiB memory in use. Of the allocated memory 70.00 GiB is allocated by PyTorch, and 6.00 GiB is "
+      "reserved by PyTorch but unallocated.\n");
+  REQUIRE(answer.incidents.size() == 1);
+  const auto& d = answer.incidents[0].diagnosis;
+  CHECK(d.kind != "gpu.oom.other_process");
+  REQUIRE(d.ledger);
+  CHECK(d.ledger->other_processes.empty());
+  CHECK(d.ledger->in_use == parsers::gib(78.60));
+}
