@@ -26,26 +26,6 @@ constexpr std::size_t kMemoryReports = 64;
 constexpr std::size_t kTailBytes = 512;
 constexpr std::size_t kProcesses = 4096;
 
-// A finding that stands for a record, before any rule has a say.
-Finding finding_of(const Record& record) {
-  Finding finding;
-  finding.line = finding.last_line = record.line.number;
-  finding.offset = record.line.offset;
-  finding.length = record.line.text.size();
-  finding.text = parsers::repair_utf8(record.line.text.substr(0, limits::kEvidenceBytes));
-  finding.message = parsers::repair_utf8(record.message.substr(0, limits::kEvidenceBytes));
-  finding.rank = record.rank;
-  finding.local_rank = record.local_rank;
-  finding.task = record.task;
-  finding.pid = record.pid;
-  finding.node = std::string(record.node);
-  finding.actor = std::string(record.actor);
-  finding.time = record.time;
-  finding.level = record.level;
-  finding.system = record.system;
-  return finding;
-}
-
 int rank_of(const Finding& finding) {
   if (finding.rank) return *finding.rank;
   if (finding.local_rank) return *finding.local_rank;
@@ -225,7 +205,7 @@ void Intake::close_event(parsers::EventReader& reader) {
 
 void Intake::note_exception(const Record& record) {
   if (exceptions_.size() >= limits::kOpenTracebacks) exceptions_.erase(exceptions_.begin());
-  Finding finding = finding_of(record);
+  Finding finding = signatures::finding_of(record);
   finding.rule = "python.exception";
   finding.kind = "user.exception";
   exceptions_.insert_or_assign(finding.line, std::move(finding));

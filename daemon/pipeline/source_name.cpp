@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "parsers/base/limits.hpp"
+#include "parsers/base/text.hpp"
 
 namespace triage::daemon {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_alpha(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
+using parsers::is_alpha;
+using parsers::is_digit;
 
 // A number in the name together with the word right before it ("rank", "node", "" after a slash).
 struct Numbered {

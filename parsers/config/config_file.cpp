@@ -230,15 +230,21 @@ FlatSettings script_options(std::string_view text) {
   return all;
 }
 
+Status check_size(std::string_view text, const std::string& file) {
+  if (text.size() <= limits::kConfigBytes) return done();
+  Place whole;
+  whole.file = file;
+  return Error(ErrorCode::limit,
+               file + " is larger than " + std::to_string(limits::kConfigBytes) + " bytes")
+      .at(std::move(whole));
+}
+
 }  // namespace
 
 Result<RunConfig> read_config_file(std::string_view text, std::string file) {
+  TRIAGE_CHECK(check_size(text, file));
   Place whole;
   whole.file = file;
-  if (text.size() > limits::kConfigBytes)
-    return Error(ErrorCode::limit,
-                 file + " is larger than " + std::to_string(limits::kConfigBytes) + " bytes")
-        .at(std::move(whole));
   if (text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
   const std::string_view head = trim_left(text);
   if (head.empty()) return Error(ErrorCode::unsupported, file + " is empty").at(std::move(whole));
@@ -270,12 +276,9 @@ Result<RunConfig> read_config_file(std::string_view text, std::string file) {
 }
 
 Result<RunConfig> read_model_config(std::string_view text, std::string file) {
+  TRIAGE_CHECK(check_size(text, file));
   Place whole;
   whole.file = file;
-  if (text.size() > limits::kConfigBytes)
-    return Error(ErrorCode::limit,
-                 file + " is larger than " + std::to_string(limits::kConfigBytes) + " bytes")
-        .at(std::move(whole));
   TRIAGE_TRY(const FlatSettings settings, read_json(text, file));
   RunConfig config;
   Target target(config, file, "config.json");

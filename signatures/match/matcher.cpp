@@ -44,8 +44,16 @@ bool within_holds(Within within, Context context) {
   return true;
 }
 
-// What the record says, whatever the rule.
-Finding from_record(const parsers::Record& record) {
+// "gpu.xid.{code}" without a code is "gpu.xid".
+std::string kind_of(const Signature& rule, const Finding& finding) {
+  std::string out = fill_template(rule.kind, finding.captures, "");
+  while (!out.empty() && out.back() == '.') out.pop_back();
+  return out;
+}
+
+}  // namespace
+
+Finding finding_of(const parsers::Record& record) {
   Finding out;
   out.line = record.line.number;
   out.offset = record.line.offset;
@@ -65,15 +73,6 @@ Finding from_record(const parsers::Record& record) {
   out.last_line = record.line.number;
   return out;
 }
-
-// "gpu.xid.{code}" without a code is "gpu.xid".
-std::string kind_of(const Signature& rule, const Finding& finding) {
-  std::string out = fill_template(rule.kind, finding.captures, "");
-  while (!out.empty() && out.back() == '.') out.pop_back();
-  return out;
-}
-
-}  // namespace
 
 SignatureSet::SignatureSet() = default;
 SignatureSet::~SignatureSet() = default;
@@ -214,7 +213,7 @@ void Matcher::match(const parsers::Record& record, Context context, std::span<co
   for (const Scratch::Matched& made : scratch.matched) {
     const Signature& rule = set_->signatures()[made.rule];
     if ((advice && rule.role != Role::advice) || (handled && rule.role == Role::root)) continue;
-    Finding finding = from_record(record);
+    Finding finding = finding_of(record);
     finding.rule = rule.id;
     finding.version = rule.version;
     finding.role = rule.role;

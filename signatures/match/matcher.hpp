@@ -65,6 +65,9 @@ struct Context {
 // What one record alone says; `block` is true: whether one is open is for the caller to know.
 Context context_of(const parsers::Record& record);
 
+// What a record says, whatever the rule: place, text (at most limits::kEvidenceBytes), rank, node, time, level.
+Finding finding_of(const parsers::Record& record);
+
 class Matcher {
  public:
   explicit Matcher(std::shared_ptr<const SignatureSet> set);

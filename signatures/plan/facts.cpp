@@ -50,29 +50,10 @@ std::string capture_text(const CaptureValue& value) {
 
 }  // namespace
 
-std::string_view phase_key(Phase phase) {
-  switch (phase) {
-    case Phase::unknown: return "unknown";
-    case Phase::init: return "init";
-    case Phase::load: return "load";
-    case Phase::optimizer_init: return "optimizer_init";
-    case Phase::forward: return "forward";
-    case Phase::loss: return "loss";
-    case Phase::backward: return "backward";
-    case Phase::optimizer_step: return "optimizer_step";
-    case Phase::comm: return "comm";
-    case Phase::checkpoint: return "checkpoint";
-    case Phase::eval: return "eval";
-    case Phase::capture: return "capture";
-    case Phase::compile: return "compile";
-  }
-  return "unknown";
-}
-
 Facts facts_of(const Diagnosis& diagnosis) {
   Facts facts;
   put_text(facts, "kind", diagnosis.kind);
-  put_text(facts, "phase", phase_key(diagnosis.phase));
+  put_text(facts, "phase", phase_name(diagnosis.phase));
   put_text(facts, "backend", diagnosis.backend);
   put_text(facts, "node", diagnosis.root.node);
   put_number(facts, "rank", diagnosis.root.rank);

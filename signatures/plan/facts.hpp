@@ -9,7 +9,5 @@ namespace triage::signatures {
 // Absent facts are not in the map. Texts are cut: they go into sentences.
 Facts facts_of(const Diagnosis& diagnosis);
 
-// The stable name of a phase, as the answer has it ("optimizer_step"; "unknown").
-std::string_view phase_key(Phase phase);
 
 }  // namespace triage::signatures

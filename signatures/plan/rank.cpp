@@ -159,7 +159,7 @@ class Planner {
   }
 
   int weight(const CatalogueFix& entry) const {
-    const std::string_view phase = phase_key(diagnosis_.phase);
+    const std::string_view phase = phase_name(diagnosis_.phase);
     std::size_t longest = 0;
     int by_kind = -1, by_phase = -1, in_step = -1, other = kUsualWeight;
     for (const auto& [name, value] : entry.order) {

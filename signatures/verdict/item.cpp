@@ -7,21 +7,12 @@
 #include <charconv>
 #include <chrono>
 
+#include "signatures/verdict/words.hpp"
+
 namespace triage::signatures {
 namespace {
 
 using std::string_view;
-
-bool has(string_view text, string_view part) { return text.find(part) != string_view::npos; }
-
-template <std::size_t N>
-bool any_of(string_view text, const std::array<string_view, N>& parts) {
-  return std::any_of(parts.begin(), parts.end(), [&](string_view part) { return has(text, part); });
-}
-template <std::size_t N>
-bool one_of(string_view text, const std::array<string_view, N>& names) {
-  return std::find(names.begin(), names.end(), text) != names.end();
-}
 
 // Exceptions that tell of another process' failure or of being told to stop (Python, torch.distributed.elastic, torch.multiprocessing,
 // concurrent.futures, Ray).
@@ -112,14 +103,14 @@ std::string exception_name(const Finding& f) {
 
 bool corrupts_silently(const Finding& f) {
   // The head or the tail of the warning may be cut off.
-  return has(f.text, "Failed to clone() tensor") || has(f.text, "state_dict entry could point to invalid memory");
+  return parsers::contains(f.text, "Failed to clone() tensor") || parsers::contains(f.text, "state_dict entry could point to invalid memory");
 }
 
 bool by_another_process(const Finding& f) {
   if (!f.traceback) return false;
   // torch.multiprocessing.spawn raises "-- Process N terminated with the following error" behind an empty first line.
   return std::any_of(f.traceback->frames.begin(), f.traceback->frames.end(),
-                     [](const parsers::Frame& frame) { return has(frame.file, "multiprocessing/spawn.py"); });
+                     [](const parsers::Frame& frame) { return parsers::contains(frame.file, "multiprocessing/spawn.py"); });
 }
 
 bool is_chain_noise(string_view name) {

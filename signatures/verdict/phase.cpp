@@ -3,21 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include "signatures/verdict/words.hpp"
+
 namespace triage::signatures {
 namespace {
 
 using std::string_view;
-
-bool has(string_view text, string_view part) { return text.find(part) != string_view::npos; }
-
-template <std::size_t N>
-bool any_of(string_view text, const std::array<string_view, N>& parts) {
-  return std::any_of(parts.begin(), parts.end(), [&](string_view part) { return has(text, part); });
-}
-template <std::size_t N>
-bool one_of(string_view text, const std::array<string_view, N>& names) {
-  return std::find(names.begin(), names.end(), text) != names.end();
-}
 
 // Names of functions and files of PyTorch, Megatron-LM, DeepSpeed, Hugging Face, Lightning, torchtitan, vLLM, SGLang.
 constexpr std::array<string_view, 9> kCapture = {"capture_graph", "capture_begin", "init_cuda_graphs", "make_graphed_callables",
@@ -63,7 +54,7 @@ constexpr std::array<string_view, 10> kInit = {"__init__", "build_model", "setup
                                               "_replace_sub_module", "materialize", "reset_parameters", "build_module", "deepspeed_init"};
 constexpr std::array<string_view, 4> kMove = {"_apply", "convert", "to", "cuda"};
 
-bool library(const parsers::Frame& f) { return has(f.file, "/torch/nn/") || has(f.file, "/torch/_ops") || has(f.file, "/torch/utils/_device"); }
+bool library(const parsers::Frame& f) { return parsers::contains(f.file, "/torch/nn/") || parsers::contains(f.file, "/torch/_ops") || parsers::contains(f.file, "/torch/utils/_device"); }
 
 std::string lower(string_view text) {
   std::string out(text);
@@ -73,43 +64,43 @@ std::string lower(string_view text) {
 }
 
 Phase optimizer_phase(const parsers::Frame& f) {
-  const bool file = any_of(f.file, kOptimizerFiles) || has(f.file, "optimizer") || has(f.file, "adam");
+  const bool file = any_of(f.file, kOptimizerFiles) || parsers::contains(f.file, "optimizer") || parsers::contains(f.file, "adam");
   if (one_of(f.function, kOptimizerInit) && file) return Phase::optimizer_init;
   if (file && (f.function == "__init__" || f.function == "_copy_and_shard")) return Phase::optimizer_init;
-  if (file && has(f.source, "zeros_like") && (has(f.source, "exp_avg") || has(f.source, "state["))) return Phase::optimizer_init;
+  if (file && parsers::contains(f.source, "zeros_like") && (parsers::contains(f.source, "exp_avg") || parsers::contains(f.source, "state["))) return Phase::optimizer_init;
   if (one_of(f.function, kOptimizerStep)) return Phase::optimizer_step;
-  if (file && (f.function == "step" || has(f.function, "_multi_tensor_") || has(f.function, "_single_tensor_") ||
-               has(f.function, "_foreach_") || f.function == "adamw" || f.function == "adam" || f.function == "_fused_adam"))
+  if (file && (f.function == "step" || parsers::contains(f.function, "_multi_tensor_") || parsers::contains(f.function, "_single_tensor_") ||
+               parsers::contains(f.function, "_foreach_") || f.function == "adamw" || f.function == "adam" || f.function == "_fused_adam"))
     return Phase::optimizer_step;
   return Phase::unknown;
 }
 
 bool loss_frame(const parsers::Frame& f) {
   const std::string name = lower(f.function);
-  return any_of(name, kLossNames) || has(f.file, "cross_entropy") || has(f.file, "loss_utils") || has(f.file, "/loss.py");
+  return any_of(name, kLossNames) || parsers::contains(f.file, "cross_entropy") || parsers::contains(f.file, "loss_utils") || parsers::contains(f.file, "/loss.py");
 }
 
 bool backward_frame(const parsers::Frame& f) {
   if (one_of(f.function, kBackward)) return true;
-  return f.function == "backward" || has(f.function, "_backward_pass") || (has(f.file, "autograd/") && has(f.function, "backward"));
+  return f.function == "backward" || parsers::contains(f.function, "_backward_pass") || (parsers::contains(f.file, "autograd/") && parsers::contains(f.function, "backward"));
 }
 
 // What the frame alone says; forward of a library layer says nothing yet.
 Phase phase_of_frame(const parsers::Frame& f) {
   if (one_of(f.function, kCapture) || any_of(f.file, kCaptureFiles)) return Phase::capture;
-  if (has(f.file, "distributed_c10d") && one_of(f.function, kComm)) return Phase::comm;
+  if (parsers::contains(f.file, "distributed_c10d") && one_of(f.function, kComm)) return Phase::comm;
   if (any_of(f.function, kCommNames) && !library(f)) return Phase::comm;
   if (const Phase p = optimizer_phase(f); p != Phase::unknown) return p;
   if (loss_frame(f)) return Phase::loss;
   if (backward_frame(f)) return Phase::backward;
-  if (one_of(f.function, kCompile) || (has(f.file, "triton/compiler") && !has(f.function, "launch"))) return Phase::compile;
+  if (one_of(f.function, kCompile) || (parsers::contains(f.file, "triton/compiler") && !parsers::contains(f.function, "launch"))) return Phase::compile;
   if (one_of(f.function, kLoad)) return Phase::load;
-  if (one_of(f.function, kCheckpoint) && !has(f.file, "/optim")) return Phase::checkpoint;
-  if (f.function == "forward" || has(f.file, "torchinductor_") || has(f.function, "_forward_step") || f.function == "forward_step" ||
-      f.function == "_exec_forward_pass" || f.function == "forward_pass" || has(f.function, "_forward_"))
+  if (one_of(f.function, kCheckpoint) && !parsers::contains(f.file, "/optim")) return Phase::checkpoint;
+  if (f.function == "forward" || parsers::contains(f.file, "torchinductor_") || parsers::contains(f.function, "_forward_step") || f.function == "forward_step" ||
+      f.function == "_exec_forward_pass" || f.function == "forward_pass" || parsers::contains(f.function, "_forward_"))
     return Phase::forward;
   if (one_of(f.function, kEval)) return Phase::eval;
-  if (one_of(f.function, kMove) && has(f.file, "torch/nn/modules/module.py")) return Phase::load;
+  if (one_of(f.function, kMove) && parsers::contains(f.file, "torch/nn/modules/module.py")) return Phase::load;
   if (one_of(f.function, kInit)) return Phase::init;
   return Phase::unknown;
 }
@@ -156,11 +147,11 @@ Phase phase_of_frames(std::span<const parsers::Frame> frames) {
 }
 
 Phase phase_of_text(string_view text) {
-  if (has(text, "Failed to clone() tensor") || has(text, "state_dict entry could point to invalid memory")) return Phase::checkpoint;
-  if (has(text, "apture cuda graph failed") || has(text, "apture CUDA graph failed")) return Phase::capture;
-  if (has(text, "Failed to replace")) return Phase::init;
-  if (has(text, "when instantiating")) return Phase::init;
-  if (has(text, "sync_model")) return Phase::comm;
+  if (parsers::contains(text, "Failed to clone() tensor") || parsers::contains(text, "state_dict entry could point to invalid memory")) return Phase::checkpoint;
+  if (parsers::contains(text, "apture cuda graph failed") || parsers::contains(text, "apture CUDA graph failed")) return Phase::capture;
+  if (parsers::contains(text, "Failed to replace")) return Phase::init;
+  if (parsers::contains(text, "when instantiating")) return Phase::init;
+  if (parsers::contains(text, "sync_model")) return Phase::comm;
   return Phase::unknown;
 }
 

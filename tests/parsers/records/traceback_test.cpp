@@ -40,10 +40,10 @@ Run run(const std::string& text) {
 
 const std::string kPlain =
     "Traceback (most recent call last):\n"
-    "  File \"/work/train.py\", line 25, in <module>\n"
+    "  File \"/workspace/train.py\", line 25, in <module>\n"
     "    main()\n"
     "    ~~~~^^\n"
-    "  File \"/work/train.py\", line 12, in main\n"
+    "  File \"/workspace/train.py\", line 12, in main\n"
     "    loss = model(x)\n"
     "           ^^^^^^^^\n"
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n";
@@ -64,7 +64,7 @@ TEST_CASE("a Python traceback gives frames, sources, exception and lines") {
   REQUIRE(trace.frames.size() == 2);
   CHECK(trace.frames[0].function == "<module>");
   CHECK(trace.frames[0].source == "main()");
-  CHECK(trace.frames[1].file == "/work/train.py");
+  CHECK(trace.frames[1].file == "/workspace/train.py");
   CHECK(trace.frames[1].line == 12);
   CHECK(trace.frames[1].source == "loss = model(x)");
 }
@@ -225,7 +225,7 @@ TEST_CASE("a SyntaxError keeps its place") {
 TEST_CASE("Rich's boxes are read") {
   const Run got = run(
       "╭───────────────────── Traceback (most recent call last) ──────────────────────╮\n"
-      "│ /work/train.py:25 in <module>                                                │\n"
+      "│ /workspace/train.py:25 in <module>                                           │\n"
       "│                                                                              │\n"
       "│   24 if __name__ == '__main__':                                              │\n"
       "│ ❱ 25 │   main()                                                              │\n"
