@@ -20,6 +20,15 @@ inline constexpr std::size_t kRules = 10'000;
 inline constexpr std::size_t kYamlDepth = 32;
 inline constexpr std::int64_t kRegexMemoryBytes = 8 * 1024 * 1024;  // RE2 budget of one pattern
 inline constexpr std::size_t kArchiveMembers = 100'000;
+inline constexpr std::uint64_t kElfHeaders = 4'000'000;      // of a dump: 2048 threads x 132 SMs x 4 sections of a CUDA core, and room
+inline constexpr std::size_t kCoreThreads = 4096;            // kept; more are only counted
+inline constexpr std::size_t kCoreFileNote = 16 * 1024 * 1024;  // NT_FILE: the kernel itself stops at 4 MiB
+inline constexpr std::size_t kCoreFiles = 65'536;            // mappings of NT_FILE: vm.max_map_count is 65530 by default
+inline constexpr std::size_t kCudaCoreTables = 400'000;      // block, warp and thread tables kept of a CUDA core
+inline constexpr std::size_t kCudaImageBytes = 512 * 1024 * 1024;  // symbol tables are looked up inside images up to this size
+inline constexpr std::size_t kRecorderBytes = 1024 * 1024 * 1024;  // of a flight recorder dump: 2000 entries with frames are 2 MB
+inline constexpr std::size_t kRecorderEntries = 1'000'000;   // default ring: 2000
+inline constexpr std::size_t kProcessGroups = 100'000;       // of one recorder dump
 inline constexpr int kRanks = 1'000'000;                     // a larger rank number is text, not a rank
 
 }  // namespace triage::parsers::limits
