@@ -51,7 +51,9 @@ Status for_each_record(ReadAt& file, std::uint64_t offset, std::uint64_t count, 
 
 }  // namespace
 
-bool looks_like_elf(std::string_view head) { return head.starts_with("\x7f" "ELF"); }
+bool looks_like_elf(std::string_view head) {
+  return head.size() >= 4 && head[0] == '\x7f' && head[1] == 'E' && head[2] == 'L' && head[3] == 'F';
+}
 
 std::optional<ElfKind> elf_kind(std::string_view head) {
   if (!looks_like_elf(head) || head.size() < 20 || head[5] != 1) return std::nullopt;
