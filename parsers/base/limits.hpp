@@ -29,6 +29,11 @@ inline constexpr std::size_t kCudaImageBytes = 512 * 1024 * 1024;  // symbol tab
 inline constexpr std::size_t kRecorderBytes = 1024 * 1024 * 1024;  // of a flight recorder dump: 2000 entries with frames are 2 MB
 inline constexpr std::size_t kRecorderEntries = 1'000'000;   // default ring: 2000
 inline constexpr std::size_t kProcessGroups = 100'000;       // of one recorder dump
+inline constexpr std::size_t kPickleDepth = 64;              // containers in one another: snapshots have 7, flight recorders 5
+inline constexpr std::size_t kPickleLongBytes = 1024;        // of one integer; addresses and times have 8
+inline constexpr std::size_t kPickleTextBytes = 16 * 1024 * 1024;   // of one text; a compile context with its graph is the longest seen
+inline constexpr std::size_t kPickleTreeBytes = 512 * 1024 * 1024;  // of the tree of a small pickle: a flight recorder dump has 2 MB
+inline constexpr std::size_t kPickleStackValues = 16 * 1024 * 1024; // waiting on the stack: one writer puts a whole list there
 inline constexpr int kRanks = 1'000'000;                     // a larger rank number is text, not a rank
 
 }  // namespace triage::parsers::limits
