@@ -9,6 +9,7 @@
 #include "parsers/base/text.hpp"
 #include "parsers/config/merge.hpp"
 #include "parsers/lines/line_splitter.hpp"
+#include "parsers/records/traceback_line.hpp"
 
 namespace triage::daemon {
 
@@ -25,6 +26,7 @@ namespace {
 constexpr std::size_t kMemoryReports = 64;
 constexpr std::size_t kTailBytes = 512;
 constexpr std::size_t kProcesses = 4096;
+constexpr int kLastExceptionLines = 12;  // from the end of a log: an exception without a traceback so near to it ended the program
 
 int rank_of(const Finding& finding) {
   if (finding.rank) return *finding.rank;
@@ -99,6 +101,7 @@ void Intake::take(const ScannedBlock& scanned) {
   if (walking()) walk(scanned, at, text.size());
   progress_.end_of_block();
   remember_tail(scanned);
+  remember_last_exception(scanned);
   newlines_ += scanned.newlines;
   out_.source.bytes = std::max(out_.source.bytes, block.offset + block.size);
 }
@@ -283,6 +286,33 @@ void Intake::remember_tail(const ScannedBlock& scanned) {
   }
 }
 
+// A ticket often holds the last line of a traceback only. Kept until the next block shows that the log went on.
+void Intake::remember_last_exception(const ScannedBlock& scanned) {
+  std::string_view text = scanned.block.text();
+  if (parsers::trim(text).empty()) return;
+  last_exception_.reset();
+  std::uint64_t number = newlines_ + scanned.newlines + 1;
+  for (int lines = 0; lines < kLastExceptionLines && !text.empty();) {
+    if (text.ends_with('\n')) {
+      text.remove_suffix(1);
+      --number;
+    }
+    const std::size_t begin = text.rfind('\n') + 1;  // npos + 1 is 0
+    const std::string_view last = text.substr(begin);
+    text = text.substr(0, begin);
+    if (parsers::trim(last).empty()) continue;
+    ++lines;
+    const Record record = peeler_.peel(Line{scanned.block.offset + begin, number, last.substr(0, limits::kLineBytes), 0, false});
+    const bool mild = record.level == parsers::Level::warning || record.level == parsers::Level::info || record.level == parsers::Level::debug;
+    const auto exception = parsers::read_exception(record.message, false);
+    if (mild || !exception || exception->message.empty()) continue;
+    last_exception_ = signatures::finding_of(record);
+    last_exception_->rule = "python.exception";
+    last_exception_->kind = "user.exception";
+    return;
+  }
+}
+
 signatures::SourceFindings Intake::finish() {
   scratch_.block = cutter_.finish();
   scanner_.scan(scratch_);
@@ -314,6 +344,8 @@ signatures::SourceFindings Intake::finish() {
     finding.event = std::move(event.block.event);
     keep(std::move(finding));
   }
+  const bool silent = std::none_of(out_.findings.begin(), out_.findings.end(), [](const Finding& f) { return !silences_nothing(f.role); });
+  if (last_exception_ && silent) keep(std::move(*last_exception_));
   std::stable_sort(out_.findings.begin(), out_.findings.end(), [](const Finding& a, const Finding& b) { return a.line < b.line; });
   out_.progress = progress_.finish();
   out_.source.lines = out_.last_line;

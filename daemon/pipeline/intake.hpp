@@ -51,6 +51,7 @@ class Intake {
   void note_exception(const parsers::Record& record);
   void keep(signatures::Finding finding);
   void remember_tail(const ScannedBlock& scanned);
+  void remember_last_exception(const ScannedBlock& scanned);
   void count_open();
 
   std::shared_ptr<const Knowledge> knowledge_;
@@ -75,6 +76,7 @@ class Intake {
   };
   std::vector<EventBlock> blocks_;
   std::set<int> processes_;
+  std::optional<signatures::Finding> last_exception_;         // in the last lines of what was taken
   struct Folded {
     std::uint64_t count = 0;
     std::size_t index = 0;                   // of the last one in out_.findings

@@ -57,8 +57,19 @@ bool skip_separator(std::string_view& text) {
   return false;
 }
 
+// "olmo.util:158, rank=6": a place and the rank in one bracket (allenai/OLMo olmo/util.py).
+bool place_with_rank(std::string_view inside, Record& record) {
+  const std::size_t at = inside.rfind(", rank=");
+  if (at == std::string_view::npos || !is_source_place(inside.substr(0, at))) return false;
+  std::string_view number = inside.substr(at + 7);
+  const auto rank = take_integer(number);
+  if (!rank || *rank >= limits::kRanks || !number.empty()) return false;
+  record.rank = static_cast<int>(*rank);
+  return true;
+}
+
 // Takes a source place with what ends it: "worker.py:1612 -- ", "[file.py:12:fn] ", "module:function:12 - ", "model_runner.py:984] ".
-bool skip_source(std::string_view& text) {
+bool skip_source(std::string_view& text, Record* record = nullptr) {
   std::string_view rest = text;
   skip_blanks(rest);
   if (consume(rest, "[") || consume(rest, "(")) {
@@ -67,7 +78,7 @@ bool skip_source(std::string_view& text) {
     const std::string_view inside = rest.substr(0, close);
     const bool name = is_name(inside) && (contains(inside, ".") || inside.starts_with("__"));
     const bool number = !inside.empty() && std::all_of(inside.begin(), inside.end(), is_digit) && inside.size() > 2;
-    if (!is_source_place(inside) && !name && !number) return false;
+    if (!is_source_place(inside) && !name && !number && !(record != nullptr && place_with_rank(inside, *record))) return false;
     rest.remove_prefix(close + 1);
     if (!consume(rest, ":")) skip_separator(rest);
     text = without_one_blank(rest);
@@ -182,7 +193,7 @@ bool parts_with_level(std::string_view& text, Record& record) {
       separated = skip_separator(tail);
       if (!separated) skip_blanks(tail);
     }
-    if (skip_source(tail)) skip_rank_brackets(tail, record);
+    if (skip_source(tail, &record)) skip_rank_brackets(tail, record);
     text = tail;
     return true;
   }
@@ -212,7 +223,7 @@ void after_clock(std::string_view& text, Record& record) {
   }
   if (composer(text, record) || parts_with_level(text, record)) return;
   if (!skip_separator(text)) text = without_one_blank(text);
-  if (skip_source(text)) skip_rank_brackets(text, record);
+  if (skip_source(text, &record)) skip_rank_brackets(text, record);
 }
 
 // "1234 file.cc:12] ", behind the clock of glog, absl, c10 and torch's Python logger. `end` closes it.

@@ -1,11 +1,14 @@
 #include "parsers/records/prefix.hpp"
 
+#include <algorithm>
+
 #include "parsers/base/limits.hpp"
 #include "parsers/base/text.hpp"
 #include "parsers/records/launcher_prefix.hpp"
 #include "parsers/records/logger_prefix.hpp"
 #include "parsers/records/stream_key.hpp"
 #include "parsers/records/system_log.hpp"
+#include "parsers/records/traceback_line.hpp"
 
 namespace triage::parsers {
 namespace {
@@ -57,6 +60,44 @@ void read_nccl_head(std::string_view text, Record& record) {
   }
   if (record.node.empty()) record.node = host;
   if (!record.pid) record.pid = *pid;
+}
+
+// What a ticket adds around a line: "> " of a quotation, and the marks of inline code and bold print around the whole line.
+void strip_markup(std::string_view& text) {
+  if (text.size() < 4 || std::string_view("`*>").find(text[0]) == std::string_view::npos) return;
+  std::string_view rest = text;
+  if (consume(rest, "> ") && (starts_with_any(rest, {"Traceback (most", "  File \"", "[rank", "    "}) || looks_like_exception(rest))) {
+    text = rest;
+    return;
+  }
+  rest = text;
+  const std::string_view mark = rest.starts_with("**") ? rest.substr(0, 2) : rest.starts_with("`") && rest[1] != '`' ? rest.substr(0, 1) : std::string_view();
+  if (mark.empty() || is_space(rest[mark.size()]) || rest[mark.size()] == '*') return;
+  rest.remove_prefix(mark.size());
+  std::string_view tail = trim_right(rest);
+  const bool closed = tail.ends_with(mark) && (mark == "**" || std::count(tail.begin(), tail.end(), '`') % 2 == 1);
+  if (closed) {
+    tail.remove_suffix(mark.size());
+    text = tail;
+  } else if (!contains(rest, mark)) {
+    text = rest;  // the mark closes on a later line
+  }
+}
+
+// "(PID:927000, Device:3, RankID:3) " of torch_npu (NPUException.cpp formatErrorCode); -1: not in a group.
+void read_ascend_place(std::string_view text, Record& record) {
+  const std::string_view head = text.substr(0, 160);
+  const std::size_t open = head.find("(PID:");
+  if (open == std::string_view::npos) return;
+  std::string_view rest = head.substr(open + 5);
+  const auto pid = take_integer(rest);
+  if (!pid || !consume(rest, ", Device:")) return;
+  const auto device = take_integer(rest);
+  if (!record.pid) record.pid = *pid;
+  if (device && *device < limits::kRanks && !record.local_rank) record.local_rank = static_cast<int>(*device);
+  if (!consume(rest, ", RankID:")) return;
+  const auto rank = take_integer(rest);
+  if (rank && *rank < limits::kRanks && !record.rank) record.rank = static_cast<int>(*rank);
 }
 
 // "[Rank 3] ", "[PG ID 0 PG GUID 0(default_pg) Rank 5] ", "[PG 0 Rank 5] ", "Rank 3, node ..., ": stays in the message.
@@ -118,6 +159,7 @@ Record Peeler::peel(const Line& line) {
   Record record;
   record.line = line;
   std::string_view text = without_ansi(line.text, 0);
+  strip_markup(text);
   std::size_t json_depth = 0;
   for (int step = 0; step < kMostPrefixes && !text.empty(); ++step) {
     if (text[0] == '{' && json_depth < kJsonDepth) {
@@ -136,6 +178,7 @@ Record Peeler::peel(const Line& line) {
   cut_repeats(text, record);
   read_nccl_head(text, record);
   read_rank_words(text, record);
+  read_ascend_place(text, record);
   if (record.level == Level::unknown) record.level = level_of_head(text);
   if (!record.system) record.system = is_kernel_text(text);
   record.message = text;

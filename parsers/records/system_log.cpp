@@ -178,6 +178,7 @@ bool is_kernel_text(std::string_view message) {
   if (message.empty()) return false;
   switch (message[0]) {
     case 'N': return message.starts_with("NVRM: ");
+    case ' ': return trim_left(message).starts_with("NVRM: ");  // the further lines of one print
     case 'o': return starts_with_any(message, {"oom-kill:constraint=", "oom_reaper: reaped"});
     case 'O': return message.starts_with("Out of memory: Kill");
     case 'M': return starts_with_any(message, {"Memory cgroup out of memory", "Memory cgroup Out of memory", "Memory cgroup stats for "});

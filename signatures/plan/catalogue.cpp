@@ -85,7 +85,8 @@ class EntryReader {
     for (const YamlNode* item : items("assumes")) fix_.assumes.push_back(item->scalar);
     for (const YamlNode* item : items("sources")) fix_.sources.push_back(item->scalar);
     if (fix_.sources.empty()) fault(node_, "a fix needs a source");
-    if (fix_.kinds.empty()) fault(node_, "a fix needs the kinds for which it counts");
+    if (fix_.kinds.empty() && node_.find("kinds") == nullptr)
+      fault(node_, "a fix needs the kinds for which it counts, or [] if only rules name it");
     applies();
     conditions();
     changes();

@@ -140,7 +140,7 @@ class Planner {
     // A family says where to look; which of its fixes are meant, the kind says. The rule of a device memory message names its
     // fixes before the ledger refined the kind: there the refined kind decides alone.
     if (!kind_fits && (memory || !by_id)) return false;
-    candidate.weight = kind_fits ? weight(entry) : kUsualWeight;
+    candidate.weight = kind_fits || entry.kinds.empty() ? weight(entry) : kUsualWeight;
     if (by_id) candidate.weight += memory ? 6 : 35;
     else if (by_family) candidate.weight += memory ? 2 : 10;
     for (const Boost& boost : entry.boosts)

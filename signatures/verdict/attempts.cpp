@@ -13,6 +13,7 @@ namespace {
 using parsers::Progress;
 
 constexpr std::uint64_t kTailLines = 60;   // a traceback so near the end of a log ended the program
+constexpr std::uint64_t kLastWords = 5;    // a warning in the last lines of a log
 constexpr std::uint64_t kHandledNear = 12; // lines between an error and the word that it was handled
 
 struct Boundary {
@@ -135,6 +136,7 @@ class Splitter {
     const Progress* before = nullptr;
     std::set<std::int64_t> further;
     std::size_t unnumbered = 0;
+    bool bars_only = true;
     for (const auto& p : source.progress) {
       if (p.line >= last) break;
       if (p.line <= first) {
@@ -145,11 +147,14 @@ class Splitter {
         ++unnumbered;
       } else if (before == nullptr || !before->iteration || *p.iteration > *before->iteration) {
         further.insert(*p.iteration);
+        bars_only = bars_only && p.printer == "tqdm";
       }
     }
     const std::size_t steps = further.size() + unnumbered;
     if (steps >= 2) return "the run completed further steps after it";
-    if (steps == 1 && !later && !is_death(item)) return "the run completed a further step after it, and nothing failed since";
+    // A progress bar prints its last state once more when it is closed: without a step before the fault one bar proves nothing.
+    const bool closed_bar = before == nullptr && further.size() == 1 && bars_only;
+    if (steps == 1 && !later && !closed_bar && !is_death(item)) return "the run completed a further step after it, and nothing failed since";
     if (steps_elsewhere(item) >= 3 && !is_death(item)) return "other logs of the job show further steps after it";
     return nullptr;
   }
@@ -183,7 +188,7 @@ class Splitter {
           handled(out, item, "the log goes on after it and reports no exit");
           continue;
         }
-        if (item.strength <= Strength::collective && mild(f)) {
+        if (item.strength <= Strength::collective && mild(f) && !last_words(item)) {
           handled(out, item, "a warning; nothing failed after it");
           continue;
         }
@@ -191,6 +196,12 @@ class Splitter {
       kept.push_back(item);
     }
     items = std::move(kept);
+  }
+
+  // TensorFlow warns of a refused allocation before the exception: a log that ends there was cut, or the process died in it.
+  bool last_words(const Item& item) const {
+    const auto& f = *item.finding;
+    return (kind_is(f.kind, "tf.oom") || kind_is(f.kind, "jax.oom")) && sources_[item.source].last_line < std::max(f.last_line, f.line) + kLastWords;
   }
 
   static bool mild(const Finding& f) {

@@ -196,6 +196,18 @@ std::optional<CollectiveJudgement> compare_collectives(const std::vector<Item>& 
     if (std::find(out.fault.culprit_ranks.begin(), out.fault.culprit_ranks.end(), rank) == out.fault.culprit_ranks.end())
       out.fault.waiting_ranks.push_back(rank);
 
+  // Ranks at different numbers did not wait in one call: none of the numbers stands for all.
+  const Report* other = nullptr;
+  for (const auto& r : reports)
+    if (r.event.sequence && first->event.sequence && *r.event.sequence != *first->event.sequence) other = &r;
+  if (other != nullptr && !out.desync) {
+    out.fault.sequence.reset();
+    const auto name = [](const Report& r) { return r.rank ? "rank " + std::to_string(*r.rank) : std::string("one rank"); };
+    out.reasons.push_back("the ranks stand at different calls: " + name(*first) + " at number " + std::to_string(*first->event.sequence) + ", " +
+                          name(*other) + " at " + std::to_string(*other->event.sequence) +
+                          "; in one group the lower number is the one behind");
+  }
+
   const auto& e = first->event;
   const bool never = std::any_of(reports.begin(), reports.end(), [](const Report& r) { return r.event.last_completed == -1; });
   if (never || (e.sequence && *e.sequence <= 1)) {

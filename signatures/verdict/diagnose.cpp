@@ -21,6 +21,7 @@ namespace {
 constexpr std::size_t kFindings = 200;   // kept with a diagnosis
 constexpr std::size_t kAlso = 64;
 constexpr std::size_t kEchoRanks = 4096;
+constexpr std::uint64_t kNeighbourLines = 2;  // lines of one print before the one that tells the cause
 
 class Diagnoser {
  public:
@@ -261,6 +262,7 @@ class Diagnoser {
       }
     }
     if (!d_.root.rank) rank_from_tables();
+    if (!d_.root.rank && !f.system) rank_of_neighbours();
     if (!d_.root.rank && !f.system) {
       const auto world = d_.config.integer(parsers::Key::world);
       if (world == 1) d_.root.rank = 0;
@@ -274,9 +276,11 @@ class Diagnoser {
   // A log of one process names no rank: it is rank 0 of one. Not for faults that need several, nor for those of a node.
   void only_process() {
     const auto& f = *root_->finding;
-    if (f.system || root_->strength == Strength::scheduler || d_.root.local_rank.value_or(0) > 0) return;
+    if (f.system || root_->strength == Strength::scheduler || d_.root.local_rank.value_or(0) > 0 || command_of_another(f.text)) return;
     for (const std::string_view family : {"nccl", "dist", "sched", "host.oom.kernel", "host.oom.slurm", "host.oom.k8s", "gpu.xid"})
       if (kind_is(d_.kind, family)) return;
+    for (const Item& item : items_)  // who talks to others is not alone
+      if (item.strength != Strength::none && (kind_is(item.finding->kind, "nccl") || item.finding->rule.starts_with("nccl."))) return;
     std::set<int> processes;
     for (const auto& source : sources_) processes.insert(source.processes.begin(), source.processes.end());
     const auto world = d_.config.integer(parsers::Key::world);
@@ -290,6 +294,17 @@ class Diagnoser {
     }
   }
 
+  // DeepSpeed's launcher prints the command of the last local rank: "'--local_rank=3'" says that four ran here.
+  static bool command_of_another(std::string_view text) {
+    for (const std::string_view option : {"local_rank=", "local-rank="}) {
+      const auto at = text.find(option);
+      if (at == std::string_view::npos) continue;
+      std::string_view rest = text.substr(at + option.size());
+      if (const auto number = parsers::take_integer(rest); number && *number > 0) return true;
+    }
+    return false;
+  }
+
   // "invoked oom-killer" begins the report of the node's and of a cgroup's shortage alike; a later line of it says which.
   void kind_of_host_memory() {
     if (d_.kind != "host.oom.kernel") return;
@@ -299,6 +314,22 @@ class Diagnoser {
           f.line < root_->finding->line + 200)
         d_.kind = "host.oom.cgroup";
     }
+  }
+
+  // One print of several lines, of which only the first has the rank (torch_npu's "(PID:1, Device:3, RankID:3)").
+  void rank_of_neighbours() {
+    const auto& f = *root_->finding;
+    std::optional<int> found;
+    for (const Item& item : items_) {
+      const auto& other = *item.finding;
+      if (&item == root_ || item.source != root_->source || !other.rank) continue;
+      if (other.line + kNeighbourLines < f.line || other.line > f.line) continue;
+      if (found && *found != *other.rank) return;
+      found = other.rank;
+    }
+    if (!found) return;
+    d_.root.rank = found;
+    d_.reasons.push_back("the line before it is of rank " + std::to_string(*found));
   }
 
   // The launcher's table names the process by its number, and with it the rank and the host.

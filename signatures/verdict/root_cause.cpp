@@ -77,6 +77,7 @@ class Chooser {
     against_collective();
     if (choice_.root == nullptr) choice_.root = earliest(items_, Strength::application), say(choice_.root, "no other fault explains it");
     if (choice_.root == nullptr) choice_.root = caught();
+    if (choice_.root == nullptr) choice_.root = dead_before_collective();
     if (choice_.root == nullptr) choice_.root = best_collective();
     if (choice_.root == nullptr) choice_.root = only_endings();
     if (choice_.root == nullptr) return {};
@@ -256,6 +257,34 @@ class Chooser {
       }
     }
     return nullptr;
+  }
+
+  // A worker's death that was printed before the others' time-out: they waited for it. A watchdog's own abort comes after its line.
+  const Item* dead_before_collective() {
+    const Item* timeout = nullptr;
+    for (const auto& item : items_)
+      if (!item.caught && item.strength == Strength::collective && std::holds_alternative<parsers::CollectiveTimeout>(item.finding->event)) {
+        timeout = &item;
+        break;
+      }
+    if (timeout == nullptr) return nullptr;
+    for (const auto& item : items_) {
+      if (item.caught || (item.strength != Strength::exit && item.strength != Strength::wrapper)) continue;
+      const auto& f = *item.finding;
+      if (!contains(f.text, "worker process has died") && !contains(f.text, "worker died") && !contains(f.text, "ActorDiedError")) continue;
+      const bool same_line = item.source == timeout->source && f.line == timeout->finding->line;
+      if (same_line ? stands_first(f.text) : before(item, *timeout) == true) {
+        say(&item, "it ended before the others' collective timed out: they waited for it");
+        return &item;
+      }
+    }
+    return nullptr;
+  }
+
+  // Lines that were joined on their way into a ticket keep their order.
+  static bool stands_first(std::string_view text) {
+    const auto died = text.find("worker process has died");
+    return died != std::string_view::npos && died < text.find("Watchdog caught");
   }
 
   const Item* best_collective() {

@@ -90,6 +90,11 @@ std::string memory_summary(const Diagnosis& d) {
     if (l->allocated && l->capacity) out += " (" + of_text(*l->allocated, *l->capacity) + " allocated)";
     return out + ".";
   }
+  if (l->allocated && l->capacity && *l->allocated > *l->capacity) {
+    // The Windows driver moves what does not fit into host memory.
+    return out + "; " + bytes_text(*l->allocated) + " were allocated on a device of " + bytes_text(*l->capacity) +
+           ": the driver keeps the rest in host memory.";
+  }
   if (l->in_use && l->capacity) {
     out += "; " + of_text(*l->in_use, *l->capacity) + " were in use";
   } else if (l->allocated && l->capacity) {
