@@ -328,6 +328,7 @@ signatures::SourceFindings Intake::finish() {
     bool carried = false;
     for (Finding& finding : out_.findings) {
       if (finding.line < event.block.first_line || finding.line > event.block.last_line) continue;
+      if (finding.role == Role::advice && finding.line == event.block.first_line) carried = true;   // a quotation of one
       const auto& rules = knowledge_->rules->signatures();
       const auto rule = std::find_if(rules.begin(), rules.end(), [&](const auto& r) { return r.id == finding.rule; });
       if (rule == rules.end() || rule->parser != event.reader) continue;

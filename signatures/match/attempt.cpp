@@ -20,9 +20,9 @@ std::string missing_condition(Within within, Context context) {
 
 // Advice rules too, also where they alone have a literal: it is asked about them.
 void find_literals(const SignatureSet& set, LineTrial& trial) {
-  const std::span<const std::uint32_t> always = set.compiled().always();
-  trial.rules.assign(always.begin(), always.end());
-  for (const LiteralIndex* index : {&set.compiled().loud(), &set.compiled().quiet()}) {
+  const CompiledRules& compiled = set.compiled();
+  trial.rules.assign(compiled.always().begin(), compiled.always().end());
+  for (const LiteralIndex* index : {&compiled.loud(), &compiled.quiet()}) {
     LiteralScanner::Scratch scratch;
     std::vector<LiteralHit> hits;
     index->scanner->scan(trial.text, scratch, hits);
@@ -33,6 +33,7 @@ void find_literals(const SignatureSet& set, LineTrial& trial) {
       if (std::find(trial.literals.begin(), trial.literals.end(), text) == trial.literals.end()) trial.literals.push_back(text);
     }
   }
+  trial.rules.insert(trial.rules.end(), compiled.always_advice().begin(), compiled.always_advice().end());
   std::sort(trial.rules.begin(), trial.rules.end());
   trial.rules.erase(std::unique(trial.rules.begin(), trial.rules.end()), trial.rules.end());
 }

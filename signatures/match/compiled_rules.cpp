@@ -128,7 +128,7 @@ CompiledRules::CompiledRules(std::span<const Signature> signatures, std::span<co
     if (faults.size() != before) continue;
     const std::optional<std::vector<Literal>> own = rule_literals(rule);
     if (!own) {
-      always_.push_back(i);
+      (rule.role == Role::advice ? always_advice_ : always_).push_back(i);
       continue;
     }
     for (const Literal& literal : *own) {

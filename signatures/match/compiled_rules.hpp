@@ -49,12 +49,14 @@ class CompiledRules {
   const LiteralIndex& quiet() const { return quiet_; }
   // Rules without a literal: tried on every candidate.
   std::span<const std::uint32_t> always() const { return always_; }
+  // Advice rules without a literal: tried on every candidate that another rule looks at.
+  std::span<const std::uint32_t> always_advice() const { return always_advice_; }
   std::size_t extra_count() const { return extra_count_; }
 
  private:
   std::vector<CompiledRule> rules_;
   LiteralIndex loud_, quiet_;
-  std::vector<std::uint32_t> always_;
+  std::vector<std::uint32_t> always_, always_advice_;
   std::size_t extra_count_ = 0;
 };
 

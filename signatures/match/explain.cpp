@@ -5,6 +5,7 @@
 
 #include "signatures/match/attempt.hpp"
 #include "signatures/match/capture.hpp"
+#include "signatures/match/compiled_rules.hpp"
 
 namespace triage::signatures {
 namespace {
@@ -37,12 +38,16 @@ std::string explain(const SignatureSet& set, std::string_view line) {
   for (const LineTrial& trial : try_text(set, line)) {
     out += "line: " + trial.text + "\n";
     if (trial.message != trial.text) out += "message: " + trial.message + "\n";
-    if (trial.literals.empty() && trial.rules.empty()) {
+    if (trial.literals.empty() && trial.findings.empty()) {
       out += "  no literal of any rule stands in it\n";
       continue;
     }
     for (const std::string& literal : trial.literals) out += "  literal: '" + literal + "'\n";
-    for (std::size_t i = 0; i < trial.rules.size(); ++i) add_rule(out, set.signatures()[trial.rules[i]], trial.attempts[i], trial);
+    const auto everywhere = set.compiled().always_advice();   // looked at on any line: told of only where they match
+    for (std::size_t i = 0; i < trial.rules.size(); ++i) {
+      const bool idle = trial.attempts[i].end == Attempt::End::no_pattern && std::find(everywhere.begin(), everywhere.end(), trial.rules[i]) != everywhere.end();
+      if (!idle) add_rule(out, set.signatures()[trial.rules[i]], trial.attempts[i], trial);
+    }
   }
   return out;
 }

@@ -27,6 +27,7 @@ struct Finding {
   std::vector<std::pair<std::string, CaptureValue>> captures;
   parsers::Event event;                // what the rule's parser read
   std::vector<std::string> fixes;
+  std::vector<std::string> ends;       // rules whose earlier findings of the source it ends
   std::string summary, help;           // of the rule, captures filled in
   double weight = 0;
 

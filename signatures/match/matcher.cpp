@@ -96,7 +96,7 @@ std::string SignatureSet::hash() const {
     hash.add(std::to_string(rule.version));
     hash.add(within_name(rule.within));
     hash.add(rule.parser);
-    for (const auto* list : {&rule.match, &rule.unless, &rule.literals, &rule.fixes}) {
+    for (const auto* list : {&rule.match, &rule.unless, &rule.literals, &rule.fixes, &rule.ends}) {
       for (const std::string& text : *list) hash.add(text);
       hash.add("");
     }
@@ -153,6 +153,7 @@ std::size_t Matcher::scan(std::string_view block, std::vector<Candidate>& out) {
   // Advice silences other rules of its line, so it is looked for where there are some.
   const auto add_advice = [&](Candidate& line) {
     if (line.rules.empty()) return;
+    add_to(line.rules, scratch.rule_seen, compiled.always_advice());
     const LiteralIndex& quiet = compiled.quiet();
     quiet.scanner->scan(block.substr(line.begin, line.end - line.begin), scratch.quiet, scratch.quiet_hits);
     for (const LiteralHit& hit : scratch.quiet_hits) add_to(line.rules, scratch.rule_seen, quiet.rules_of[hit.literal]);
@@ -219,6 +220,7 @@ void Matcher::match(const parsers::Record& record, Context context, std::span<co
     finding.role = rule.role;
     finding.weight = rule.weight;
     finding.fixes = rule.fixes;
+    finding.ends = rule.ends;
     for (const auto& [index, text] : made.captures) {
       const Capture& capture = rule.captures[index];
       std::optional<CaptureValue> value = read_capture(capture.type, text);

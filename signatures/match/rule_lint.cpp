@@ -107,6 +107,9 @@ class Linter {
     if (rule.examples.empty()) fault(rule, "there is no example", "add a real line to 'examples'");
     if (rule.counter_examples.empty()) fault(rule, "there is no counter-example", "add a line that looks alike but must not fire to 'counter_examples'");
     if (rule.sources.empty()) fault(rule, "there is no source", "name the program and file that print the text in 'sources'");
+    if (!rule.ends.empty() && rule.role != Role::progress) fault(rule, "'ends' stands in a rule that is no progress", "give it the role progress");
+    for (const std::string& id : rule.ends)
+      if (std::none_of(rules_.begin(), rules_.end(), [&](const Signature& other) { return other.id == id; })) fault(rule, "it ends '" + id + "', which is no rule", "name the id of a rule");
     if (rule.role == Role::root && rule.fixes.empty() && rule.help.empty()) fault(rule, "a root has neither fixes nor help", "say what to change or to check");
   }
 

@@ -38,9 +38,9 @@ const Names<CaptureType>& capture_types() {
   return names;
 }
 
-constexpr std::array<std::string_view, 21> kKeys = {"id", "kind", "role", "version", "match", "literals", "unless", "within", "captures", "parser", "fixes", "summary",
+constexpr std::array<std::string_view, 22> kKeys = {"id", "kind", "role", "version", "match", "literals", "unless", "within", "captures", "parser", "fixes", "ends", "summary",
                                                     "help", "weight", "sources", "no_literal", "examples", "counter_examples", "disable", "line", "expect"};
-constexpr std::size_t kRuleKeys = 18;  // of kKeys; then "disable" (user files) and the keys of an example
+constexpr std::size_t kRuleKeys = 19;  // of kKeys; then "disable" (user files) and the keys of an example
 
 // Edits (insert, remove, change one character) from one name to the other. Names are short.
 std::size_t distance(std::string_view a, std::string_view b) {
@@ -119,6 +119,7 @@ class EntryReader {
     else if (key == "literals") rule.literals = texts(key, value);
     else if (key == "unless") rule.unless = texts(key, value);
     else if (key == "fixes") rule.fixes = texts(key, value);
+    else if (key == "ends") rule.ends = texts(key, value);
     else if (key == "sources") rule.sources = texts(key, value);
     else if (key == "captures") captures(value);
     else if (key == "parser") rule.parser = text(key, value);

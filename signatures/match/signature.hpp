@@ -45,6 +45,7 @@ struct Signature {
   std::vector<Capture> captures;
   std::string parser;     // of parsers/events: torch_oom, collective_timeout, xid, ... or empty
   std::vector<std::string> fixes;    // fix ids or families
+  std::vector<std::string> ends;     // ids of rules whose earlier findings this line ends: "Connection restored" (role progress)
   std::string summary;    // one sentence for the answer; may hold {capture}
   std::string help;       // what to check or do first, in words
   double weight = 0;      // 0: from the role; else -1..1, shifts confidence

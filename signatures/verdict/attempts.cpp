@@ -1,6 +1,7 @@
 #include "signatures/verdict/attempts.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <tuple>
@@ -52,6 +53,7 @@ class Splitter {
 
   Split run() {
     find_boundaries();
+    find_ending_words();
     mark_handled_words();
     Split out;
     const std::size_t attempts = main_boundaries().size() + 1;
@@ -82,6 +84,11 @@ class Splitter {
   }
 
  private:
+  void find_ending_words() {
+    for (const auto& item : items_)
+      if (!item.finding->ends.empty()) ending_words_.push_back(&item);
+  }
+
   void find_boundaries() {
     for (std::size_t s = 0; s < sources_.size(); ++s) boundaries_.push_back(boundaries_of(s, sources_[s], items_));
   }
@@ -121,8 +128,36 @@ class Splitter {
       const auto& f = *item.finding;
       const bool mild = f.level == parsers::Level::warning || f.level == parsers::Level::info || f.level == parsers::Level::debug;
       if (mild && item.strength == Strength::general) item.caught = true;
-      if (mild && item.strength == Strength::local && kind_is(f.kind, "gpu.oom") && !f.traceback && !corrupts_silently(f)) item.caught = true;
+      if (mild && item.strength == Strength::local && told_by_warning(f) && !f.traceback && !corrupts_silently(f)) item.caught = true;
     }
+  }
+
+  // Kinds that programs warn of and go on: an optional file, library or download that is not there, memory that is tried for again.
+  static bool told_by_warning(const Finding& f) {
+    constexpr std::array<std::string_view, 6> kinds = {"gpu.oom", "ckpt", "env", "net", "data", "config"};
+    return std::any_of(kinds.begin(), kinds.end(), [&](std::string_view kind) { return kind_is(f.kind, kind); });
+  }
+
+  // "Connection restored": the last line of the same log that ends what the item reports.
+  const Item* end_of(const Item& item) const {
+    const auto& f = *item.finding;
+    const Item* found = nullptr;
+    for (const Item* word : ending_words_) {
+      const auto& w = *word->finding;
+      if (word->source != item.source || std::max(w.last_line, w.line) <= std::max(f.last_line, f.line)) continue;
+      if (std::find(w.ends.begin(), w.ends.end(), f.rule) == w.ends.end() || !same_captures(f, w)) continue;
+      found = word;
+    }
+    return found;
+  }
+
+  // What both name (a server, a node) has to be the same.
+  static bool same_captures(const Finding& a, const Finding& b) {
+    if (a.count > 1 || b.count > 1) return true;
+    for (const auto& [name, value] : a.captures)
+      for (const auto& [other, theirs] : b.captures)
+        if (name == other && value != theirs) return false;
+    return true;
   }
 
   // Why the run outlived the fault, or nothing.
@@ -175,10 +210,21 @@ class Splitter {
 
   // An exception in the middle of a log that no exit follows did not end the program; warnings of sockets alone are no failure.
   void drop_harmless(std::vector<Item>& items, Split& out) {
-    const bool fatal = std::any_of(items.begin(), items.end(), [&](const Item& item) { return ends_the_run(item); });
+    const auto got_over = [&](const Item& item) {
+      const Item* end = end_of(item);
+      if (end == nullptr) return false;
+      return std::none_of(items.begin(), items.end(), [&](const Item& other) {
+        return end_of(other) == nullptr && ends_the_run(other) && before(item, other) != false && before(other, *end) != false;
+      });
+    };
+    const bool fatal = std::any_of(items.begin(), items.end(), [&](const Item& item) { return ends_the_run(item) && !got_over(item); });
     std::vector<Item> kept;
     for (const auto& item : items) {
       const auto& f = *item.finding;
+      if (got_over(item)) {
+        handled(out, item, "a later line says that it is over");
+        continue;
+      }
       if (!fatal) {
         if (item.caught) {
           handled(out, item, "a warning of the program; nothing failed after it");
@@ -248,6 +294,7 @@ class Splitter {
   std::vector<Item> items_;
   const std::vector<SourceFindings>& sources_;
   std::vector<std::vector<Boundary>> boundaries_;
+  std::vector<const Item*> ending_words_;   // into items_
 };
 
 }  // namespace
