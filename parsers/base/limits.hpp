@@ -34,6 +34,8 @@ inline constexpr std::size_t kPickleLongBytes = 1024;        // of one integer; 
 inline constexpr std::size_t kPickleTextBytes = 16 * 1024 * 1024;   // of one text; a compile context with its graph is the longest seen
 inline constexpr std::size_t kPickleTreeBytes = 512 * 1024 * 1024;  // of the tree of a small pickle: a flight recorder dump has 2 MB
 inline constexpr std::size_t kPickleStackValues = 16 * 1024 * 1024; // waiting on the stack: one writer puts a whole list there
+inline constexpr std::size_t kStackFrames = 4096;            // of one call stack of a snapshot: Python stops at 1000, C++ frames may come in between
+inline constexpr std::size_t kSnapshotExtras = 1'000'000;    // values of dicts that are no part of a snapshot as known
 inline constexpr int kRanks = 1'000'000;                     // a larger rank number is text, not a rank
 
 }  // namespace triage::parsers::limits

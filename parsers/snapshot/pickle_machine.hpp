@@ -6,9 +6,10 @@
 //   Value none() boolean(bool) integer(int64) real(double) text(string_view) list() dict()
 //   Value tuple(Value* first, size_t n)
 //   bool append(Value& list, Value* first, size_t n)         adds items; may change the handle
-//   bool set_items(Value& dict, Value* first, size_t n)      n values: key, value, ...
+//   bool set_items(Value& dict, Value* first, size_t n, Value* parent)     n values: key, value, ...; parent: the container that stands open
+//                                                            around the dict, or null
+//   bool same_run(const Value& a, const Value& b)            b needs no place of its own on the stack behind a
 //   bool put(uint64 index, Value&)  bool get(uint64 index, Value&)      the memo
-//   bool whole(uint64 offset)                                called now and then; false stops (a budget)
 // A false result stops the machine; the builder says why in `std::string failure` (and `bool over_limit`).
 #pragma once
 
@@ -52,7 +53,7 @@ class PickleMachine {
       Value& target = stack_[mark - 1];
       const std::size_t count = size_ - mark;
       if (builder_.is_list(target)) (void)builder_.append(target, stack_.get() + mark, count);
-      else if (builder_.is_dict(target)) (void)builder_.set_items(target, stack_.get() + mark, count & ~std::size_t{1});
+      else if (builder_.is_dict(target)) (void)builder_.set_items(target, stack_.get() + mark, count & ~std::size_t{1}, parent(mark - 1));
       size_ = mark;
     }
   }
@@ -104,6 +105,9 @@ class PickleMachine {
     return push_slow(value);
   }
   std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }   // what stands below belongs to an outer container
+
+  // The container around the one at place `at`, where a mark stands between them.
+  Value* parent(std::size_t at) { return marks_.empty() || marks_.back() == 0 || marks_.back() > at ? nullptr : stack_.get() + marks_.back() - 1; }
 
   PickleState fail(const char* at, const char* base, ErrorCode code, std::string why) {
     fault_offset_ = offset_ + static_cast<std::uint64_t>(at - base);
@@ -274,7 +278,7 @@ PickleState PickleMachine<Builder>::loop(const char* const base, const char* con
         if (static_cast<PickleOp>(byte) == PickleOp::dict) {
           if (n % 2) return fail(at, base, ErrorCode::syntax, "a key without a value");
           value = builder_.dict();
-          if (n && !builder_.set_items(value, stack_.get() + mark, n)) return fail_builder(at, base);
+          if (n && !builder_.set_items(value, stack_.get() + mark, n, nullptr)) return fail_builder(at, base);
         } else if (static_cast<PickleOp>(byte) == PickleOp::list) {
           value = builder_.list();
           if (n && !builder_.append(value, stack_.get() + mark, n)) return fail_builder(at, base);
@@ -294,7 +298,7 @@ PickleState PickleMachine<Builder>::loop(const char* const base, const char* con
       }
       case PickleOp::set_item: {
         TRIAGE_PICKLE_HAVE(3);
-        if (!builder_.set_items(stack_[size_ - 3], stack_.get() + size_ - 2, 2)) return fail_builder(at, base);
+        if (!builder_.set_items(stack_[size_ - 3], stack_.get() + size_ - 2, 2, parent(size_ - 3))) return fail_builder(at, base);
         size_ -= 2;
         break;
       }
@@ -309,7 +313,8 @@ PickleState PickleMachine<Builder>::loop(const char* const base, const char* con
         size_ = mark;
         if (static_cast<PickleOp>(byte) == PickleOp::set_items) {
           if (n % 2) return fail(at, base, ErrorCode::syntax, "a key without a value");
-          if (__builtin_expect(!builder_.set_items(stack_[mark - 1], stack_.get() + mark, n), 0)) return fail_builder(at, base);
+          if (__builtin_expect(!builder_.set_items(stack_[mark - 1], stack_.get() + mark, n, parent(mark - 1)), 0)) return fail_builder(at, base);
+          if (mark >= 2 && mark - 2 >= floor() && builder_.same_run(stack_[mark - 2], stack_[mark - 1])) --size_;
         } else if (__builtin_expect(!builder_.append(stack_[mark - 1], stack_.get() + mark, n), 0)) {
           return fail_builder(at, base);
         }

@@ -79,12 +79,13 @@ class TreeBuilder {
     if (!is_list(target)) return refuse("items for a value that is no list");
     return fill(target, first, n);
   }
-  bool set_items(Value& target, const Value* first, std::size_t n) {
+  bool set_items(Value& target, const Value* first, std::size_t n, const Value* /*parent*/) {
     if (!is_dict(target)) return refuse("entries for a value that is no dict");
     for (std::size_t i = 0; i < n; i += 2)
       if (is_list(first[i]) || is_dict(first[i])) tree_->nodes[first[i]].closed = true;
     return fill(target, first, n);
   }
+  static bool same_run(Value, Value) { return false; }
   bool put(std::uint64_t index, Value& node) {
     if (index == memo_.size()) {
       if (!spend(sizeof(Value))) return false;

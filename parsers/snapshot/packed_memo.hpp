@@ -1,0 +1,44 @@
+// The memo of a pickle with millions of entries, most of which hold the same few values (an event that was taken already, a stack that many
+// events share): pages of 1024 entries, packed to one byte an entry once the writer has moved on.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace triage::parsers {
+
+class PackedMemo {
+ public:
+  static constexpr std::uint32_t kNothing = 0;   // never a value that is put
+
+  // Sets entry `index`, which may be changed later. Memory grows with the largest index: the caller bounds it.
+  void put(std::uint64_t index, std::uint32_t value);
+  // The entry; kNothing where none was put.
+  std::uint32_t get(std::uint64_t index) const {
+    const std::uint64_t number = index / kEntries;
+    if (number >= pages_.size()) return kNothing;
+    const Page& page = pages_[number];
+    const std::size_t at = index % kEntries;
+    if (page.coded) return page.palette[page.coded[at]];
+    return page.raw ? page.raw[at] : kNothing;
+  }
+  std::size_t memory_bytes() const;
+
+ private:
+  static constexpr std::size_t kEntries = 1024;
+  struct Page {
+    std::unique_ptr<std::uint32_t[]> raw;
+    std::unique_ptr<std::uint8_t[]> coded;
+    std::unique_ptr<std::uint32_t[]> palette;
+    std::uint32_t colours = 0;
+  };
+  static void pack(Page& page);
+  static void unpack(Page& page);
+
+  std::vector<Page> pages_;
+  std::uint64_t open_ = 0;   // the page that is written to
+};
+
+}  // namespace triage::parsers

@@ -1,0 +1,77 @@
+#include "parsers/snapshot/snapshot_reader.hpp"
+
+#include <utility>
+
+#include "parsers/snapshot/pickle_machine.hpp"
+#include "parsers/snapshot/snapshot_builder.hpp"
+
+namespace triage::parsers {
+
+struct SnapshotReader::Machine {
+  SnapshotBuilder builder;
+  PickleMachine<SnapshotBuilder> pickle{builder, limits::kPickleStackValues};
+  PickleState state = PickleState::more;
+};
+
+SnapshotReader::SnapshotReader(std::string file) : file_(std::move(file)), machine_(std::make_unique<Machine>()) {}
+SnapshotReader::~SnapshotReader() = default;
+
+bool SnapshotReader::feed(std::string_view portion) {
+  if (machine_->state != PickleState::more) return false;
+  if (!rest_.empty()) {
+    rest_ += portion;
+    portion = rest_;
+  }
+  std::size_t used = 0;
+  machine_->state = machine_->pickle.run(portion, used);
+  if (machine_->state != PickleState::more) return false;
+  if (rest_.empty()) rest_.assign(portion.substr(used));
+  else rest_.erase(0, used);
+  return true;
+}
+
+Result<AllocatorSnapshot> SnapshotReader::finish() {
+  PickleMachine<SnapshotBuilder>& pickle = machine_->pickle;
+  SnapshotBuilder& builder = machine_->builder;
+  const auto at = [&](std::uint64_t offset) {
+    Place place;
+    place.file = file_;
+    place.offset = offset;
+    return place;
+  };
+  std::optional<Error> cut;
+  if (machine_->state == PickleState::failed) {
+    Error error = Error(pickle.fault_code(), "cannot read the snapshot: " + pickle.fault()).at(at(pickle.fault_offset()));
+    if (pickle.fault_code() == ErrorCode::unsupported || !pickle.started()) return error;
+    cut = std::move(error);
+  } else if (machine_->state == PickleState::more) {
+    const std::uint64_t end = pickle.offset() + rest_.size();
+    if (end == 0) return Error(ErrorCode::syntax, "an empty file is no snapshot").at(at(0));
+    cut = Error(ErrorCode::syntax, "the snapshot ends before its end mark").at(at(end)).because("the file is cut, or was still being written");
+  }
+  if (cut) {
+    builder.failure.clear();
+    builder.over_limit = false;
+    pickle.close_open();
+  }
+  if (!builder.found_snapshot()) {
+    if (cut) return std::move(*cut);
+    return Error(ErrorCode::unsupported, "the pickle holds no allocator snapshot").at(at(0)).help("torch.cuda.memory._dump_snapshot(FILE) writes one");
+  }
+  AllocatorSnapshot snapshot = builder.take();
+  snapshot.bytes = pickle.offset();
+  snapshot.traces_whole = !cut;
+  // Segments come first: where events follow, they are whole.
+  snapshot.segments_whole = !cut || !snapshot.traces.empty();
+  snapshot.cut = std::move(cut);
+  machine_ = std::make_unique<Machine>();
+  return snapshot;
+}
+
+Result<AllocatorSnapshot> read_snapshot(std::string_view bytes, const std::string& file) {
+  SnapshotReader reader(file);
+  reader.feed(bytes);
+  return reader.finish();
+}
+
+}  // namespace triage::parsers

@@ -1,0 +1,38 @@
+// Reads an allocator snapshot of any size in one pass: bytes in portions, typed values out. Only what the analysis needs is kept: events go
+// straight into the compact trace, texts and stacks stand once. Read: what torch.cuda.memory._dump_snapshot writes (pickle of Python, any of
+// PyTorch 2.0 to 2.11), the C++ dump, and the plain list of segments of torch.cuda.memory_snapshot().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "parsers/base/result.hpp"
+#include "parsers/snapshot/allocator.hpp"
+
+namespace triage::parsers {
+
+class SnapshotReader {
+ public:
+  explicit SnapshotReader(std::string file);   // the name for errors
+  ~SnapshotReader();
+
+  // Takes the next portion, of any length. False: nothing more is wanted (the pickle is whole, or it was refused).
+  bool feed(std::string_view portion);
+
+  // The snapshot. A file that ends early, or is damaged from some byte on, gives what stood before, with `cut`. An error: no pickle, a pickle
+  // with an opcode that makes objects, or one that holds no snapshot.
+  Result<AllocatorSnapshot> finish();
+
+ private:
+  struct Machine;
+  std::string file_, rest_;
+  std::unique_ptr<Machine> machine_;
+  bool done_ = false;
+};
+
+// The same over bytes at hand.
+Result<AllocatorSnapshot> read_snapshot(std::string_view bytes, const std::string& file);
+
+}  // namespace triage::parsers
