@@ -60,6 +60,13 @@ int main_or_throw(int argc, char** argv) {
   run_app->positionals_at_end();
   run_app->callback([&] { status = run_command(run); });
 
+  SnapshotCommand snapshot;
+  CLI::App* const snapshot_app = app.add_subcommand("snapshot", "what filled the device: a memory snapshot of PyTorch's allocator, or a folder of ranks");
+  snapshot_app->add_option("paths", snapshot.paths, "the snapshot (.pickle, also packed), or those of all ranks")->required()->option_text("FILE...");
+  snapshot_app->add_option("--compare", snapshot.compare, "show what changed up to this other snapshot")->option_text("OTHER");
+  format_option(*snapshot_app, snapshot.format, false);
+  snapshot_app->callback([&] { status = snapshot_command(snapshot); });
+
   RulesCommand rules;
   CLI::App* const rules_app = app.add_subcommand("rules", "the signature database");
   rules_app->require_subcommand(1);

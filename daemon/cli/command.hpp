@@ -40,6 +40,13 @@ struct RunCommand {
 };
 int run_command(const RunCommand& command);
 
+struct SnapshotCommand {
+  std::vector<std::string> paths;       // one file, or the files or folder of a run's ranks
+  std::string compare;                  // a second file: what changed; empty: none
+  Format format = Format::text;
+};
+int snapshot_command(const SnapshotCommand& command);
+
 struct RulesCommand {
   enum class What { check, test, list, explain, make, literals } what = What::check;
   std::vector<std::string> files;       // the user's rules; empty: the shipped ones alone

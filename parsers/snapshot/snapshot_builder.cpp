@@ -38,6 +38,8 @@ struct SnapshotBuilder::Fields {
   std::array<Value, kKeys> value;   // set where the mask says so: clearing it for each of millions of dicts would cost more than filling it
   bool has(Word word) const { return (mask & bit(word)) != 0; }
   std::int64_t number(Word word) const { return has(word) ? SnapshotBuilder::number(value[word]) : 0; }
+  // A number of bytes. No device has 16 TiB: larger ones are cut to that, so that sums of a damaged file stay within 64 bits.
+  std::int64_t size(Word word) const { return std::clamp<std::int64_t>(number(word), -1, std::int64_t{1} << 44); }
   StackId stack() const { return has(kFrames) && value[kFrames].kind() == Kind::stack ? value[kFrames].ref() : 0; }
   TextId text(Word word) const { return has(word) && value[word].kind() == Kind::text ? value[word].ref() : 0; }
 };
@@ -182,7 +184,7 @@ bool SnapshotBuilder::set_items(Value& target, const Value* first, std::size_t n
     snapshot_.annotations.push_back(mark);
     become(target, Kind::other, 0);
   } else if (fields.has(kRealSize)) {
-    histories_.push_back({fields.stack(), fields.number(kRealSize)});
+    histories_.push_back({fields.stack(), fields.size(kRealSize)});
     become(target, Kind::history, static_cast<std::uint32_t>(histories_.size() - 1));
   } else if (fields.has(kSegments) || fields.has(kTraces)) {
     saw_root_ = true;
@@ -203,7 +205,7 @@ void SnapshotBuilder::add_event(const Fields& fields, Value& target, Value* pare
   event.action = action >= kFirstAction && action <= kLastAction ? static_cast<TraceAction>(action - kFirstAction) : TraceAction::other;
   event.stack = fields.stack();
   event.address = static_cast<std::uint64_t>(fields.number(fields.has(kAddr) ? kAddr : kDeviceFree));
-  event.size = fields.number(kSize);
+  event.size = fields.size(kSize);
   event.time_us = fields.number(kTime);
   event.stream = static_cast<std::uint64_t>(fields.number(kStream));
   if (fields.has(kPool) && fields.value[kPool].kind() == Kind::pair) event.pool = pairs_[fields.value[kPool].ref()];
@@ -239,10 +241,10 @@ void SnapshotBuilder::add_frame(const Fields& fields, Value& target) {
 void SnapshotBuilder::add_block(const Fields& fields, Value& target) {
   SnapshotBlock block;
   block.address = static_cast<std::uint64_t>(fields.number(kAddress));
-  block.size = fields.number(kSize);
+  block.size = fields.size(kSize);
   const TextId state = fields.text(kState);
   block.state = state == kStateAllocated ? BlockState::allocated : state == kStateInactive ? BlockState::inactive : BlockState::pending_free;
-  block.requested_size = fields.has(kRequested) ? fields.number(kRequested) : block.size;
+  block.requested_size = fields.has(kRequested) ? fields.size(kRequested) : block.size;
   block.stack = fields.stack();
   if (!fields.has(kFrames) && fields.has(kHistory) && fields.value[kHistory].kind() == Kind::history) {
     const History& history = histories_[fields.value[kHistory].ref()];
@@ -257,10 +259,10 @@ void SnapshotBuilder::add_segment(const Fields& fields, Value& target) {
   SnapshotSegment segment;
   segment.device = static_cast<int>(std::clamp<std::int64_t>(fields.number(kDevice), 0, limits::kRanks));
   segment.address = static_cast<std::uint64_t>(fields.number(kAddress));
-  segment.total_size = fields.number(kTotal);
-  segment.allocated_size = fields.number(kAllocated);
-  segment.active_size = fields.number(kActive);
-  segment.requested_size = fields.number(kRequested);
+  segment.total_size = fields.size(kTotal);
+  segment.allocated_size = fields.size(kAllocated);
+  segment.active_size = fields.size(kActive);
+  segment.requested_size = fields.size(kRequested);
   segment.stream = static_cast<std::uint64_t>(fields.number(kStream));
   segment.large = fields.text(kSegmentType) == kLarge;
   segment.expandable = fields.number(kExpandable) != 0;

@@ -1,0 +1,94 @@
+// triage snapshot: what filled the device.
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "daemon/cli/command.hpp"
+#include "daemon/cli/snapshot_view.hpp"
+#include "daemon/http/snapshot_json.hpp"
+#include "daemon/pipeline/snapshot_file.hpp"
+#include "daemon/tail/input.hpp"
+
+namespace triage::daemon {
+
+using parsers::Error;
+using parsers::ErrorCode;
+
+namespace {
+
+int print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+  if (!std::ferror(stdout)) return kNothingFound;
+  complain(Error(ErrorCode::io, "the answer could not be written to standard output"));
+  return kTrouble;
+}
+
+bool several(const SnapshotCommand& command, const std::vector<std::string>& files) { return files.size() > 1 || (files.size() == 1 && command.paths.size() == 1 && files[0] != command.paths[0]); }
+
+int compare(const SnapshotCommand& command, const std::vector<std::string>& files) {
+  std::vector<SnapshotAnalysis> sides;
+  for (const std::string& file : {files[0], command.compare}) {
+    auto loaded = load_snapshot(file);
+    if (!loaded.ok()) {
+      complain(loaded.error());
+      return kTrouble;
+    }
+    sides.push_back(analyze_snapshot(file, std::move(loaded).value()));
+  }
+  if (command.format == Format::json) return print(json_text(comparison_json(sides[0], sides[1]), 2) + "\n");
+  return print(comparison_text(sides[0], sides[1], terminal_style(false)));
+}
+
+}  // namespace
+
+int snapshot_command(const SnapshotCommand& command) {
+  const ExpandedPaths paths = expand_paths(command.paths);
+  complain(paths.errors);
+  if (paths.files.empty()) return kTrouble;
+  if (!command.compare.empty()) {
+    if (paths.files.size() != 1) {
+      complain(Error(ErrorCode::conflict, "--compare takes one file before and one after").help("triage snapshot BEFORE.pickle --compare AFTER.pickle"));
+      return kTrouble;
+    }
+    return compare(command, paths.files);
+  }
+  const bool table = several(command, paths.files);
+  std::vector<SnapshotAnalysis> read;
+  bool trouble = !paths.errors.empty();
+  for (const std::string& file : paths.files) {
+    auto loaded = load_snapshot(file);
+    if (!loaded.ok()) {
+      // A folder of a run holds other files too: they are told only when nothing else was read.
+      if (!table || loaded.error().code() == ErrorCode::io) {
+        complain(loaded.error());
+        trouble = true;
+      }
+      continue;
+    }
+    read.push_back(analyze_snapshot(file, std::move(loaded).value()));
+    if (table) read.back().snapshot.traces.clear();   // of a thousand ranks only the summaries are kept
+  }
+  if (read.empty()) {
+    if (table) complain(Error(ErrorCode::not_found, "no allocator snapshot was found").help("torch.cuda.memory._dump_snapshot(FILE) writes one"));
+    return kTrouble;
+  }
+  int status = kNothingFound;
+  if (command.format == Format::json) {
+    if (!table) {
+      status = print(json_text(snapshot_json(read.front()), 2) + "\n");
+    } else {
+      Json ranks = Json::array();
+      for (const SnapshotAnalysis& analysis : read) ranks.push_back(snapshot_json(analysis));
+      status = print(json_text(Json{{"snapshots", ranks}}, 2) + "\n");
+    }
+  } else if (table && read.size() > 1) {
+    status = print(rank_table_text(read, terminal_style(false)));
+  } else {
+    status = print(snapshot_text(read.front(), terminal_style(false)));
+  }
+  return trouble ? kTrouble : status;
+}
+
+}  // namespace triage::daemon

@@ -1,0 +1,38 @@
+// An allocator snapshot from a file to an analysis: what `triage snapshot` prints and what `triage scan` joins with a log.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parsers/base/result.hpp"
+#include "parsers/snapshot/allocator.hpp"
+#include "parsers/snapshot/summary.hpp"
+#include "signatures/verdict/memory_composition.hpp"
+
+namespace triage::daemon {
+
+struct DeviceAnalysis {
+  parsers::DeviceSummary summary;
+  signatures::MemoryComposition now;                    // at the dump
+  std::optional<signatures::MemoryComposition> peak;    // at the peak of the trace
+  std::optional<signatures::MemoryComposition> oom;     // when the allocation failed
+
+  // The moment that matters most: the failure, else the peak, else the dump.
+  const parsers::MemoryState& state() const { return summary.oom ? summary.oom->state : summary.peak ? *summary.peak : summary.now; }
+  const signatures::MemoryComposition& composition() const { return oom ? *oom : peak ? *peak : now; }
+};
+
+struct SnapshotAnalysis {
+  std::string file;                                     // as the user gave it; inside an archive: archive!member
+  std::optional<int> rank;                              // from the name
+  parsers::AllocatorSnapshot snapshot;
+  std::vector<DeviceAnalysis> devices;                  // ascending
+};
+
+// The first snapshot of a file, plain or packed. Errors name the file and the byte.
+parsers::Result<parsers::AllocatorSnapshot> load_snapshot(const std::string& path);
+
+SnapshotAnalysis analyze_snapshot(std::string file, parsers::AllocatorSnapshot snapshot, const parsers::SummaryOptions& options = {});
+
+}  // namespace triage::daemon
