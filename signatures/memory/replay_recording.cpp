@@ -1,0 +1,271 @@
+#include "signatures/memory/replay_recording.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace triage::signatures {
+namespace {
+
+using parsers::Bytes;
+using parsers::TraceAction;
+using parsers::TraceEvent;
+
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 42;       // of a request or a segment: no device has 4 TiB
+constexpr std::size_t kMostRequests = 200'000'000;               // 6 GiB of requests; PyTorch's own buffer is far smaller
+constexpr std::uint16_t kMostNumbers = 4096;                     // streams or pools; more share the last number
+
+bool plausible(std::int64_t bytes) { return bytes >= 0 && bytes <= kMostBytes; }
+
+}  // namespace
+
+ReplayTraceBuilder::ReplayTraceBuilder(AllocConf settings, bool frees_complete, IsEmptyCache is_empty_cache)
+    : frees_complete_(frees_complete), is_empty_cache_(std::move(is_empty_cache)) {
+  out_.settings = std::move(settings);
+  pools_.emplace(parsers::PoolId{}, std::uint16_t{0});
+}
+
+std::uint16_t ReplayTraceBuilder::stream_of(std::uint64_t stream) {
+  const auto number = static_cast<std::uint16_t>(std::min<std::size_t>(streams_.size(), kMostNumbers - 1));
+  const std::uint16_t known = streams_.size() < kMostNumbers ? streams_.try_emplace(stream, number).first->second : number;
+  out_.streams = std::max<std::uint16_t>(out_.streams, static_cast<std::uint16_t>(known + 1));
+  return known;
+}
+
+std::uint16_t ReplayTraceBuilder::pool_of(const parsers::PoolId& pool) {
+  const auto number = static_cast<std::uint16_t>(std::min<std::size_t>(pools_.size(), kMostNumbers - 1));
+  const std::uint16_t known = pools_.size() < kMostNumbers ? pools_.try_emplace(pool, number).first->second : number;
+  out_.pools = std::max<std::uint16_t>(out_.pools, static_cast<std::uint16_t>(known + 1));
+  return known;
+}
+
+// Most recordings state no pool with an event: then it is that of the segment in which the block lies.
+std::uint16_t ReplayTraceBuilder::pool_at(std::uint64_t address, const parsers::PoolId& stated) {
+  if (!stated.is_default()) return pool_of(stated);
+  if (out_.pools == 1) return 0;
+  for (const auto* segments : {&segments_, &last_}) {
+    auto segment = segments->upper_bound(address);
+    if (segment == segments->begin()) continue;
+    --segment;
+    if (address - segment->first < static_cast<std::uint64_t>(segment->second.bytes)) return segment->second.pool;
+  }
+  return 0;
+}
+
+void ReplayTraceBuilder::segment(const parsers::SnapshotSegment& segment, std::span<const parsers::SnapshotBlock> blocks) {
+  if (!plausible(segment.total_size) || segment.total_size == 0) return void(++out_.skipped);
+  Segment& known = last_[segment.address];
+  known.bytes = segment.total_size;
+  known.stream = segment.stream;
+  known.pool = pool_of(segment.pool);
+  known.large = segment.large;
+  known.expandable = segment.expandable;
+  std::uint64_t address = segment.address;
+  for (const parsers::SnapshotBlock& block : blocks) {
+    if (!plausible(block.size)) return void(++out_.skipped);
+    if (block.state != parsers::BlockState::inactive && last_blocks_.size() < std::numeric_limits<std::uint32_t>::max())
+      last_blocks_.push_back({address, block.requested_size, block.size, 0});
+    address += static_cast<std::uint64_t>(block.size);
+  }
+}
+
+void ReplayTraceBuilder::reserve(std::int64_t change) {
+  reserved_ += change;
+  reserved_peak_ = std::max(reserved_peak_, reserved_);
+}
+
+void ReplayTraceBuilder::add(Kind kind, const TraceEvent& event, std::uint32_t block) {
+  AllocatorRequest request;
+  request.kind = kind;
+  request.bytes = event.size;
+  request.block = block;
+  request.stack = event.stack;
+  request.event = event_;
+  request.stream = stream_of(event.stream);
+  if (kind == Kind::alloc) request.pool = pool_at(event.address, event.pool);
+  out_.requests.push_back(request);
+}
+
+void ReplayTraceBuilder::event(const TraceEvent& event) {
+  const bool gives_back = event.action == TraceAction::segment_free || event.action == TraceAction::segment_unmap;
+  if (out_.requests.size() >= kMostRequests) {
+    ++out_.skipped;
+  } else if (event.action != TraceAction::oom && event.action != TraceAction::snapshot && !plausible(event.size)) {
+    ++out_.skipped;
+  } else {
+    if (release_ && !gives_back && event.action != TraceAction::free_completed) end_release(event);
+    switch (event.action) {
+      case TraceAction::alloc: alloc(event); break;
+      case TraceAction::free_requested: free_requested(event); break;
+      case TraceAction::free_completed: free_completed(event); break;
+      case TraceAction::segment_alloc: segment_made(event, false); break;
+      case TraceAction::segment_map: segment_made(event, true); break;
+      case TraceAction::segment_free: segment_gone(event, false); break;
+      case TraceAction::segment_unmap: segment_gone(event, true); break;
+      case TraceAction::oom: out_of_memory(event); break;
+      default: break;
+    }
+  }
+  ++event_;
+}
+
+void ReplayTraceBuilder::alloc(const TraceEvent& event) {
+  const auto known = live_.find(event.address);
+  if (known != live_.end()) {
+    // Given out twice: its free is not in the recording, or the block was freed and the recorder does not note completions.
+    if (!known->second.pending) ++out_.skipped;
+    TraceEvent freed = event;
+    freed.size = known->second.bytes;
+    add(known->second.pending ? Kind::free_completed : Kind::free, freed, known->second.block);
+    allocated_ -= known->second.pending ? 0 : block_size(known->second.bytes, out_.settings);
+    live_.erase(known);
+  }
+  if (made_) {
+    made_->request = static_cast<std::uint32_t>(out_.requests.size());
+    out_.addresses.push_back(*made_);
+    made_.reset();
+  }
+  add(Kind::alloc, event, out_.blocks);
+  live_[event.address] = {out_.blocks, event.size, false, 0};
+  ++out_.blocks;
+  allocated_ += block_size(event.size, out_.settings);
+  allocated_peak_ = std::max(allocated_peak_, allocated_);
+}
+
+// The block of an event about which nothing is known yet: it was given out before the recording began.
+ReplayTraceBuilder::Live& ReplayTraceBuilder::live_before(const TraceEvent& event) {
+  before_.push_back({event.address, event.size, 0, out_.blocks});
+  Live& live = live_[event.address];
+  live = {out_.blocks, event.size, false, 0};
+  ++out_.blocks;
+  return live;
+}
+
+void ReplayTraceBuilder::free_requested(const TraceEvent& event) {
+  const auto known = live_.find(event.address);
+  Live& live = known == live_.end() ? live_before(event) : known->second;
+  if (live.pending) return void(++out_.skipped);
+  allocated_ -= block_size(live.bytes, out_.settings);
+  if (!frees_complete_) {
+    add(Kind::free, event, live.block);
+    live_.erase(event.address);
+    return;
+  }
+  live.pending = true;
+  live.request = static_cast<std::uint32_t>(out_.requests.size());
+  add(Kind::free_requested, event, live.block);
+}
+
+void ReplayTraceBuilder::free_completed(const TraceEvent& event) {
+  const auto known = live_.find(event.address);
+  Live& live = known == live_.end() ? live_before(event) : known->second;
+  if (!live.pending) {
+    allocated_ -= block_size(live.bytes, out_.settings);
+    add(Kind::free, event, live.block);
+  } else if (live.request + 1 == out_.requests.size()) {
+    out_.requests.back().kind = Kind::free;   // at once: no other stream used it
+  } else {
+    add(Kind::free_completed, event, live.block);
+  }
+  live_.erase(event.address);
+}
+
+void ReplayTraceBuilder::segment_made(const TraceEvent& event, bool mapped) {
+  reserve(event.size);
+  ++(mapped ? out_.recorded.segments_mapped : out_.recorded.segments_allocated);
+  if (mapped) {
+    maps_.emplace_back(event.address, event.size);
+    return;
+  }
+  made_ = RecordedSegmentAddress{0, event.address, event.size};
+  Segment& segment = segments_[event.address];
+  segment = Segment{};
+  segment.bytes = event.size;
+  segment.stream = event.stream;
+  const auto last = last_.find(event.address);
+  segment.pool = !event.pool.is_default() ? pool_of(event.pool) : last != last_.end() ? last->second.pool : std::uint16_t{0};
+}
+
+void ReplayTraceBuilder::segment_gone(const TraceEvent& event, bool mapped) {
+  if (!release_) {
+    release_ = Release{out_.requests.size(), reserved_, 0, false};
+    add(Kind::empty_cache, event, 0);
+  }
+  if (is_empty_cache_ && event.stack != 0 && !release_->certain) release_->certain = is_empty_cache_(event.stack);
+  reserve(-event.size);
+  ++(mapped ? out_.recorded.segments_unmapped : out_.recorded.segments_freed);
+  if (mapped) {
+    maps_.emplace_back(event.address, -event.size);
+  } else if (segments_.erase(event.address) == 0) {
+    Segment segment;
+    segment.bytes = event.size;
+    segment.stream = event.stream;
+    gone_.emplace_back(event.address, segment);
+  }
+}
+
+void ReplayTraceBuilder::end_release(const TraceEvent& next) {
+  if (next.action == TraceAction::segment_alloc || next.action == TraceAction::segment_map) release_->wanted = next.size;
+  if (next.action == TraceAction::oom)
+    release_->wanted = segment_size(block_size(plausible(next.size) ? next.size : kMostBytes, out_.settings), out_.settings);
+  releases_.push_back(*release_);
+  release_.reset();
+}
+
+void ReplayTraceBuilder::out_of_memory(const TraceEvent& event) {
+  ++out_.recorded.ooms;
+  if (!plausible(event.size)) return void(++out_.skipped);
+  add(Kind::failed_alloc, event, 0);
+  made_.reset();
+  const auto free = static_cast<std::int64_t>(std::min<std::uint64_t>(event.address, static_cast<std::uint64_t>(kMostBytes)));
+  // With enough memory free, it was a limit that PyTorch set to itself. A page more may be missing in an expandable segment.
+  const std::int64_t wanted = segment_size(block_size(event.size, out_.settings), out_.settings);
+  limited_ = free >= wanted + 2 * out_.settings.large_segment_size.count();
+  oom_reserved_ = reserved_;
+  oom_free_ = free;
+}
+
+// A release that made room for a request is the allocator's own doing: the replay decides anew. Told from empty_cache() by what
+// follows: a new segment, for which there cannot have been room before.
+void ReplayTraceBuilder::decide_releases() {
+  if (release_) releases_.push_back(*release_);
+  std::vector<bool> drop(out_.requests.size(), false);
+  bool any = false;
+  for (const Release& release : releases_) {
+    std::int64_t room = reserved_peak_;
+    if (oom_reserved_ && !limited_) room = std::max(room, *oom_reserved_ + *oom_free_);
+    const bool own = out_.settings.garbage_collection_threshold > 0 || release.reserved + release.wanted > room;
+    if (release.certain || release.wanted == 0 || !own) continue;
+    drop[release.request] = any = true;
+    ++out_.recorded.retries;
+  }
+  if (!any) return;
+  std::vector<std::uint32_t> moved(out_.requests.size() + 1);
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < out_.requests.size(); ++i) {
+    moved[i] = static_cast<std::uint32_t>(kept);
+    if (!drop[i]) out_.requests[kept++] = out_.requests[i];
+  }
+  out_.requests.resize(kept);
+  for (RecordedSegmentAddress& address : out_.addresses) address.request = moved[address.request];
+}
+
+ReplayTrace ReplayTraceBuilder::finish() {
+  decide_releases();
+  std::int64_t end = 0, allocated_end = 0;
+  for (const auto& [address, segment] : last_) end += segment.bytes;
+  for (const Before& block : last_blocks_) allocated_end += block.bytes;
+  rebuild_start();
+  out_.complete = out_.start.empty();
+  // Without segments in the file, what the events leave is all there is.
+  const std::int64_t start = last_.empty() ? std::max<std::int64_t>(0, -reserved_) : end - reserved_;
+  out_.recorded.start_reserved = std::max<std::int64_t>(0, start);
+  out_.recorded.end_reserved = out_.recorded.start_reserved + reserved_;
+  out_.recorded.reserved_peak = out_.recorded.start_reserved + reserved_peak_;
+  out_.recorded.allocated_peak = (last_.empty() ? 0 : std::max<std::int64_t>(0, allocated_end - allocated_)) + allocated_peak_;
+  if (oom_reserved_ && !limited_)
+    out_.capacity = Bytes(std::max(out_.recorded.start_reserved + *oom_reserved_ + *oom_free_, out_.recorded.reserved_peak));
+  if (limited_) out_.limit_at_least = Bytes(out_.recorded.reserved_peak);
+  return std::move(out_);
+}
+
+}  // namespace triage::signatures
