@@ -13,7 +13,7 @@ set(layers
   "parsers/snapshot|parsers/base parsers/snapshot"
   "signatures/match|parsers/base parsers/lines parsers/records parsers/events parsers/config signatures/match"
   "signatures/verdict|parsers/ signatures/match signatures/verdict"
-  "signatures/memory|parsers/base parsers/config signatures/memory"
+  "signatures/memory|parsers/base parsers/config parsers/snapshot signatures/memory"
   "signatures/plan|parsers/ signatures/match/match.hpp signatures/match/signature.hpp signatures/verdict signatures/memory signatures/plan"
   "db|parsers/ signatures/match/match.hpp signatures/match/signature.hpp signatures/verdict/incident.hpp signatures/verdict/diagnosis.hpp signatures/plan/fix.hpp db/"
   "daemon|parsers/ signatures/ db/ daemon/")

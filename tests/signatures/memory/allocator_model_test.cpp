@@ -138,7 +138,7 @@ TEST_CASE("random programs keep every rule of the allocator, and freeing all giv
         return block;
       };
       for (int step = 0; step < 1500; ++step) {
-        const unsigned what = random() % 100;
+        const auto what = random() % 100;
         if (what < 52 || live.empty()) {
           const std::int64_t bytes = static_cast<std::int64_t>(random() % 4000) << (random() % 15);
           const std::int64_t ooms = model.stats().ooms, retries = model.stats().retries;
