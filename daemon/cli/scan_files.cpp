@@ -10,6 +10,7 @@
 #include "daemon/pipeline/intake.hpp"
 #include "daemon/pipeline/source_name.hpp"
 #include "daemon/tail/input.hpp"
+#include "daemon/tail/text_source.hpp"
 #include "parsers/base/text.hpp"
 
 namespace triage::daemon {
@@ -130,7 +131,7 @@ class Scan {
     }
     job_ = std::make_shared<Job>();
     job_->slot = slot;
-    job_->input = std::move(input).value();
+    job_->input = std::make_unique<TextSource>(std::move(input).value());
     job_->intake = std::make_unique<Intake>(knowledge_, source_info(files_[slot] == "-" ? "stdin" : files_[slot]), options_.default_year);
     return true;
   }

@@ -56,6 +56,14 @@ Intake::Intake(std::shared_ptr<const Knowledge> knowledge, signatures::SourceInf
 }
 
 void Intake::feed(std::string_view bytes, bool flush) {
+  if (decoder_.passes()) return cut(bytes, flush);
+  decoded_.clear();
+  decoder_.feed(bytes, decoded_);
+  if (flush) decoder_.flush(decoded_);
+  cut(decoded_, flush);
+}
+
+void Intake::cut(std::string_view bytes, bool flush) {
   while (!bytes.empty()) {
     const std::span<char> room = cutter_.room();
     const std::size_t count = std::min(room.size(), bytes.size());
@@ -314,6 +322,9 @@ void Intake::remember_last_exception(const ScannedBlock& scanned) {
 }
 
 signatures::SourceFindings Intake::finish() {
+  decoded_.clear();
+  decoder_.finish(decoded_);
+  cut(decoded_, false);
   scratch_.block = cutter_.finish();
   scanner_.scan(scratch_);
   take(scratch_);

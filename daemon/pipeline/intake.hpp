@@ -16,6 +16,7 @@
 #include "daemon/pipeline/progress_memory.hpp"
 #include "parsers/config/config_reader.hpp"
 #include "parsers/events/event_reader.hpp"
+#include "parsers/lines/text_decoder.hpp"
 #include "parsers/records/prefix.hpp"
 #include "parsers/records/traceback.hpp"
 #include "signatures/match/match.hpp"
@@ -40,6 +41,7 @@ class Intake {
 
  private:
   using Rules = std::span<const std::uint32_t>;
+  void cut(std::string_view text, bool flush);
   struct Woken;
   bool walking() const { return open_ > 0; }
   std::size_t walk(const ScannedBlock& scanned, std::size_t from, std::size_t to);
@@ -55,7 +57,9 @@ class Intake {
   void count_open();
 
   std::shared_ptr<const Knowledge> knowledge_;
-  BlockScanner scanner_;                     // for feed() only
+  parsers::TextDecoder decoder_;             // for feed() only, like the next three
+  std::string decoded_;
+  BlockScanner scanner_;
   BlockCutter cutter_;
   ScannedBlock scratch_;
   signatures::Matcher matcher_;

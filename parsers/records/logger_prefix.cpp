@@ -173,11 +173,13 @@ bool parts_with_level(std::string_view& text, Record& record) {
         // Small letters are a level only with a mark behind: "error: text", "error - text"; else a word of the message.
         std::string_view mark = after;
         if (!after.starts_with(":") && !skip_separator(mark)) return false;
+        if (bare_words > 0) return false;   // "CUDA error: text" is the message's own
       }
       if (level == Level::unknown) {
         // One name may stand bare before the level; more words are prose.
         const bool plain_number = std::all_of(token.begin(), token.end(), is_digit);
         if (!is_name(token) && !is_source_place(token) && !plain_number) return false;
+        if (after.starts_with(": ") && (token.ends_with("Error") || token.ends_with("Exception") || token.ends_with("Interrupt"))) return false;
         if (!consume(after, ":") && ++bare_words > 1) return false;
       }
       rest = after;

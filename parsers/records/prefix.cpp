@@ -55,7 +55,7 @@ void read_nccl_head(std::string_view text, Record& record) {
     std::string_view tail = rest;
     if (!consume(tail, ":") || !take_integer(tail) || !consume(tail, " [")) return;
     const auto device = take_integer(tail);
-    if (device && tail.starts_with("]") && *device < limits::kRanks && !record.rank && !record.local_rank && !record.task)
+    if (device && tail.starts_with("]") && *device < limits::kRanks && !record.rank && !record.local_rank)
       record.local_rank = static_cast<int>(*device);
   }
   if (record.node.empty()) record.node = host;

@@ -77,6 +77,7 @@ struct SourceFindings {
   std::optional<parsers::TimePoint> first_time, last_time;
   std::uint64_t last_line = 0;         // 1-based, of the source
   std::string last_text;               // the last non-empty line, cut: what a silent death leaves
+  parsers::TimePoint::duration clock_ahead{0};   // what the judgement took off the times above (verdict/clocks.hpp)
   std::uint64_t dropped_findings = 0;  // over limits::kFindingsPerSource
   std::vector<Lost> lost;
 };

@@ -128,7 +128,7 @@ class Splitter {
       const auto& f = *item.finding;
       const bool mild = f.level == parsers::Level::warning || f.level == parsers::Level::info || f.level == parsers::Level::debug;
       if (mild && item.strength == Strength::general) item.caught = true;
-      if (mild && item.strength == Strength::local && told_by_warning(f) && !f.traceback && !corrupts_silently(f)) item.caught = true;
+      if (mild && item.strength == Strength::local && told_by_warning(f) && !(f.traceback && kind_is(f.kind, "gpu.oom")) && !corrupts_silently(f)) item.caught = true;
     }
   }
 
@@ -223,6 +223,10 @@ class Splitter {
       const auto& f = *item.finding;
       if (got_over(item)) {
         handled(out, item, "a later line says that it is over");
+        continue;
+      }
+      if (kind_is(f.kind, "sched.launch") && item.strength == Strength::general && !ends_the_run(item)) {
+        handled(out, item, "the script went on after it");
         continue;
       }
       if (!fatal) {

@@ -38,6 +38,7 @@ class Diagnoser {
     root_ = choice_.root;
     const Finding& f = *root_->finding;
     d_.reasons = choice_.reasons;
+    clocks();
     d_.kind = f.kind.empty() ? "user.exception" : f.kind;
     d_.config = configuration();
     d_.frameworks = frameworks();
@@ -85,6 +86,17 @@ class Diagnoser {
     return out;
   }
 
+  void clocks() {
+    parsers::TimePoint::duration least{0}, most{0};
+    for (const auto& s : sources_) {
+      least = std::min(least, s.clock_ahead);
+      most = std::max(most, s.clock_ahead);
+    }
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(most - least).count();
+    if (seconds >= 2)
+      d_.reasons.push_back("the clocks of the nodes differ by up to " + std::to_string(seconds) + " s, as steps that several of them print show; times were compared without it");
+  }
+
   std::optional<std::int64_t> world_size() const {
     for (const auto& s : sources_)
       if (const auto world = s.config.integer(parsers::Key::world)) return world;
@@ -105,6 +117,7 @@ class Diagnoser {
     e.node = f.node.empty() ? sources_[item.source].source.node : f.node;
     e.pid = f.pid;
     e.time = f.time ? f.time : item.when;
+    if (e.time) *e.time += sources_[item.source].clock_ahead;   // as printed
     if (f.traceback) e.frames = f.traceback->frames;
     return e;
   }
@@ -199,7 +212,7 @@ class Diagnoser {
     d_.root.local_rank = failure.local_rank;
     d_.root.pid = failure.pid;
     if (!failure.host.empty()) d_.root.node = failure.host;
-    if (failure.time) d_.root.time = failure.time;
+    if (failure.time) d_.root.time = *failure.time + sources_[first.source].clock_ahead;
     std::string reason = "the launcher's failure table lists ";
     reason += failure.rank ? "rank " + std::to_string(*failure.rank) : "it";
     reason += " as the first to end, with " + ending_text(ending);
@@ -284,7 +297,7 @@ class Diagnoser {
     std::set<int> processes;
     for (const auto& source : sources_) processes.insert(source.processes.begin(), source.processes.end());
     const auto world = d_.config.integer(parsers::Key::world);
-    if (processes.size() == 1 && (f.task || *processes.begin() == 0)) {
+    if (processes.size() == 1 && (f.task || *processes.begin() == 0 || table_entries(items_).empty())) {
       d_.root.rank = *processes.begin();
       d_.reasons.push_back("no other process than " + std::to_string(*d_.root.rank) + " shows in the logs given");
     } else if (processes.empty() && world.value_or(1) == 1 && sources_.size() == 1 && d_.root.device.value_or(0) == 0 && f.actor.empty() &&

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "signatures/verdict/attempts.hpp"
+#include "signatures/verdict/clocks.hpp"
 #include "signatures/verdict/diagnose.hpp"
 #include "signatures/verdict/timeline.hpp"
 
@@ -43,6 +44,7 @@ Judgement judge(std::vector<SourceFindings> sources, const VerdictOptions&) {
     }
   }
   for (auto& [number, group] : by_attempt(std::move(sources))) {
+    align_clocks(group);
     auto split = split_attempts(make_timeline(group), group);
     int attempt = std::max(number, 1);
     for (const auto& items : split.attempts) {

@@ -124,7 +124,10 @@ Strength strength_of(const Finding& f) {
   if (std::holds_alternative<parsers::ElasticTable>(f.event)) return Strength::exit;
   if (any_of(words_of(f), kEchoWords) && !std::holds_alternative<parsers::CollectiveTimeout>(f.event)) return Strength::cascade;
   if (kind_is(f.kind, "host.oom")) return Strength::host_oom;
-  if (kind_is(f.kind, "sched")) return Strength::scheduler;
+  // A shell that misses a command goes on with the next one.
+  if (f.rule.starts_with("launch.") && kind_is(f.kind, "sched.launch")) return Strength::general;
+  // That a step is ended says what follows a failed task as well as a cancellation.
+  if (kind_is(f.kind, "sched")) return f.role == Role::cascade ? Strength::exit : Strength::scheduler;
   if (kind_is(f.kind, "proc")) return of_process(f);
   if (const auto code = xid_code(f.kind)) {
     if (*code == 45 || *code == 154) return Strength::exit;

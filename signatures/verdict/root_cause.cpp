@@ -405,6 +405,9 @@ class Chooser {
           choice_.same.push_back(&item);
           // The print with the traceback shows more than a logger's copy of it (corpus gpu/001).
           const bool copy = choice_.root->finding->level == parsers::Level::warning && f.level != parsers::Level::warning;
+          // Of two files without clocks the one whose line names its rank has the original, the other a launcher's copy.
+          const bool original = words && f.rank && !better->finding->rank && item.source != choice_.root->source && !seconds_between(item, *choice_.root);
+          if (original) better = &item;
           if (words && near(item, *choice_.root) && ((f.traceback && !better->finding->traceback && copy) || (copy && f.rank && !better->finding->rank)))
             better = &item;
         }

@@ -156,7 +156,7 @@ TEST_CASE("loggers say when and how bad") {
        {.message = "host-a:202016:202235 [0] misc/shmutils.cc:88 NCCL WARN Error: failed", .local_rank = 0, .node = "host-a", .pid = 202016, .time = true}},
       {"gpunode22:183006:183220 [1] misc/socket.cc:518 NCCL WARN Net : Call",
        {.message = "gpunode22:183006:183220 [1] misc/socket.cc:518 NCCL WARN Net : Call", .local_rank = 1, .node = "gpunode22", .pid = 183006}},
-      {"0: g1002:2128869:2128880 [0] NCCL INFO Setting", {.message = "g1002:2128869:2128880 [0] NCCL INFO Setting", .task = 0, .node = "g1002", .pid = 2128869}},
+      {"0: g1002:2128869:2128880 [0] NCCL INFO Setting", {.message = "g1002:2128869:2128880 [0] NCCL INFO Setting", .local_rank = 0, .task = 0, .node = "g1002", .pid = 2128869}},
       {"[gpunode01:3039 :0:3095] Caught signal 7 (Bus error: nonexistent physical address)",
        {.message = "[gpunode01:3039 :0:3095] Caught signal 7 (Bus error: nonexistent physical address)", .node = "gpunode01", .pid = 3039}},
   });
