@@ -26,6 +26,7 @@ namespace {
 constexpr std::size_t kMemoryReports = 64;
 constexpr std::size_t kTailBytes = 512;
 constexpr std::size_t kProcesses = 4096;
+constexpr std::size_t kNodes = 16;  // more than one is all that is asked
 constexpr int kLastExceptionLines = 12;  // from the end of a log: an exception without a traceback so near to it ended the program
 
 int rank_of(const Finding& finding) {
@@ -148,6 +149,7 @@ void Intake::piece(const Line& raw, const Candidate* candidate) {
   if (const auto process = record.rank ? record.rank : record.local_rank ? record.local_rank : record.task;
       process && processes_.size() < kProcesses)
     processes_.insert(*process);
+  if (!record.node.empty() && nodes_.size() < kNodes) nodes_.emplace(record.node);
   Woken woken;
   if (candidate) {
     for (const std::uint32_t extra : candidate->extra) {
@@ -362,6 +364,7 @@ signatures::SourceFindings Intake::finish() {
   out_.progress = progress_.finish();
   out_.source.lines = out_.last_line;
   out_.processes.assign(processes_.begin(), processes_.end());
+  out_.nodes.assign(nodes_.begin(), nodes_.end());
   return std::move(out_);
 }
 

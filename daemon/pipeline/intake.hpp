@@ -80,6 +80,7 @@ class Intake {
   };
   std::vector<EventBlock> blocks_;
   std::set<int> processes_;
+  std::set<std::string> nodes_;
   std::optional<signatures::Finding> last_exception_;         // in the last lines of what was taken
   struct Folded {
     std::uint64_t count = 0;

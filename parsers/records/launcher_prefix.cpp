@@ -166,7 +166,7 @@ bool brackets(std::string_view& text, Record& record) {
          number_bracket(text, inside, after, record);
 }
 
-// "(Worker pid=12, ip=10.0.0.1) ", "(pid=12) ", "(raylet) ", "(VllmWorker rank=0 pid=12) ", "(autoscaler +5s) ".
+// "(Worker pid=12, ip=10.0.0.1) ", "(pid=12) ", "(raylet) ", "(VllmWorker rank=0 pid=12) ", "(autoscaler +5s) ", "(worker_7) : ".
 // Sources: ray python/ray/_private/worker.py (print_worker_logs), vllm/utils (_add_prefix).
 bool parentheses(std::string_view& text, Record& record) {
   std::size_t depth = 0, close = 0;
@@ -182,6 +182,15 @@ bool parentheses(std::string_view& text, Record& record) {
   std::string_view after = text.substr(close + 1);
   consume(after, "[0m");
   if (!after.empty() && !consume(after, " ")) return false;
+  std::string_view own = inside;
+  if (consume(own, "worker_") || consume(own, "rank_") || consume(own, "rank=") || consume(own, "rank ")) {
+    const auto rank = whole_rank(own);
+    if (!rank) return false;
+    record.rank = *rank;
+    consume(after, ": ");
+    text = after;
+    return true;
+  }
 
   const std::size_t pid_at = inside.find("pid=");
   if (pid_at == std::string_view::npos || (pid_at != 0 && inside[pid_at - 1] != ' ')) {

@@ -146,7 +146,8 @@ bool parts_with_level(std::string_view& text, Record& record) {
   for (int part = 0; part < 4; ++part) {
     if (skip_separator(rest)) bare_words = 0;
     skip_blanks(rest);
-    if (rest.empty()) return false;
+    // A launcher's own prefix behind the clock, and wandb's, which is part of its messages.
+    if (rest.empty() || starts_with_any(rest, {"(worker_", "(rank", "wandb: "})) return false;
     Level level = Level::unknown;
     if (rest[0] == '[' || rest[0] == '(') {
       const std::size_t close = rest.substr(0, 200).find(rest[0] == '[' ? ']' : ')');

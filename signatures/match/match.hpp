@@ -74,6 +74,7 @@ struct SourceFindings {
   std::vector<parsers::Progress> progress;          // first, last, and the ones next to findings; in order
   std::vector<parsers::MemoryReport> memory;        // first, last and the highest
   std::vector<int> processes;          // ranks (else local ranks, else tasks) met on the lines that were looked at; sorted, at most 4096
+  std::vector<std::string> nodes;      // hosts that stand before those lines, at most 16
   std::optional<parsers::TimePoint> first_time, last_time;
   std::uint64_t last_line = 0;         // 1-based, of the source
   std::string last_text;               // the last non-empty line, cut: what a silent death leaves

@@ -44,6 +44,7 @@ class Diagnoser {
     d_.frameworks = frameworks();
     d_.root = evidence(*root_);
     phase();
+    kind_of_missing_key();
     kind_of_process();
     kind_of_host_memory();
     memory();
@@ -139,6 +140,16 @@ class Diagnoser {
       d_.phase = phase_of_frames(frames->traceback->frames);
       if (d_.root.frames.empty()) d_.root.frames = frames->traceback->frames;
     }
+  }
+
+  // "KeyError: 'state'" says nothing; raised inside the code that reads a checkpoint, it says what that checkpoint lacks.
+  void kind_of_missing_key() {
+    const Finding& f = *root_->finding;
+    if (d_.kind != "user.exception" || f.rule != "python.exception" || !parsers::contains(f.text, "KeyError: ")) return;
+    const auto& frames = d_.root.frames;
+    if (!std::any_of(frames.begin(), frames.end(), [](const parsers::Frame& frame) { return reads_checkpoint(frame); })) return;
+    d_.kind = "ckpt.mismatch";
+    d_.reasons.push_back("the key is missing while a checkpoint is read: it was written by another layout, version or optimizer");
   }
 
   const parsers::OutOfMemory* memory_event() const {
@@ -296,6 +307,9 @@ class Diagnoser {
       if (item.strength != Strength::none && (kind_is(item.finding->kind, "nccl") || item.finding->rule.starts_with("nccl."))) return;
     std::set<int> processes;
     for (const auto& source : sources_) processes.insert(source.processes.begin(), source.processes.end());
+    std::set<std::string_view> nodes;
+    for (const auto& source : sources_) nodes.insert(source.nodes.begin(), source.nodes.end());
+    if (nodes.size() > 1) return;
     const auto world = d_.config.integer(parsers::Key::world);
     if (processes.size() == 1 && (f.task || *processes.begin() == 0 || table_entries(items_).empty())) {
       d_.root.rank = *processes.begin();

@@ -33,10 +33,11 @@ constexpr std::array<string_view, 10> kLossCalls = {".lm_head(",   "output_layer
 constexpr std::array<string_view, 12> kBackward = {"_engine_run_backward", "run_backward", "_exec_backward_pass", "backward_step",
                                                    "backward_pass", "_backward", "backward_impl", "backward_one_chunk", "loss_backward",
                                                    "_call_autograd", "backward_maybe_with_nosync", "stage_backward"};
-constexpr std::array<string_view, 17> kLoad = {
+constexpr std::array<string_view, 21> kLoad = {
     "from_pretrained", "load_state_dict", "_load_pretrained_model", "load_checkpoint", "_load_state_dict_into_meta_model",
     "set_module_tensor_to_device", "load_model", "_load_base_checkpoint", "load_weights", "_load_from_state_dict", "load_sharded_checkpoint",
-    "get_model_loader", "_load_parameter_into_model", "load_file", "caching_allocator_warmup", "_load_state_dict", "load_hf_weights"};
+    "get_model_loader", "_load_parameter_into_model", "load_file", "caching_allocator_warmup", "_load_state_dict", "load_hf_weights",
+    "_flatten_optim_state_dict", "optim_state_dict_to_load", "load_fsdp_optimizer", "_load_optimizer_and_scheduler"};
 constexpr std::array<string_view, 14> kCheckpoint = {
     "save_checkpoint", "save_pretrained", "_save_checkpoint", "save_model", "save_state", "state_dict", "_full_post_state_dict_hook",
     "async_save", "save_sharded", "save_fsdp_model", "_full_state_dict", "sharded_state_dict", "save_16bit_model", "_save"};
@@ -144,6 +145,14 @@ Phase phase_of_frames(std::span<const parsers::Frame> frames) {
   }
   if (phase == Phase::comm && outside([](const parsers::Frame& f) { return one_of(f.function, kCheckpoint); })) return Phase::checkpoint;
   return phase;
+}
+
+bool reads_checkpoint(const parsers::Frame& frame) {
+  constexpr std::array<string_view, 16> kReaders = {
+      "load_state_dict", "_load_state_dict", "load_checkpoint", "_load_checkpoint", "_load_base_checkpoint", "load_dist_checkpointing",
+      "_load_from_state_dict", "load_weights", "_flatten_optim_state_dict", "optim_state_dict_to_load", "load_optimizer", "load_optimizer_state_dict",
+      "_load_optimizer_and_scheduler", "load_fsdp_optimizer", "load_fsdp_model", "restore_checkpoint"};
+  return one_of(frame.function, kReaders);
 }
 
 Phase phase_of_text(string_view text) {

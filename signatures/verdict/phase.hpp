@@ -14,4 +14,7 @@ Phase phase_of_frames(std::span<const parsers::Frame> frames);
 // From the message alone: "Failed to clone() tensor" is a checkpoint, "Capture cuda graph failed" a capture.
 Phase phase_of_text(std::string_view text);
 
+// Whether the frame's function reads a saved state into a model or an optimizer (downloads and model classes do not count).
+bool reads_checkpoint(const parsers::Frame& frame);
+
 }  // namespace triage::signatures

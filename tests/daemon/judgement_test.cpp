@@ -62,6 +62,25 @@ TEST_CASE("a kill without a word is joined with the kernel's record of it") {
   CHECK(answer.incidents[0].diagnosis.root.source == "node.txt");
 }
 
+TEST_CASE("the last line of a traceback alone is a failure, a mention of one in a log that goes on is none") {
+  const daemon::Answer last = tests::scan_text("some text\nValueError: the batch has no labels\n");
+  REQUIRE(last.incidents.size() == 1);
+  CHECK(last.incidents[0].diagnosis.kind == "user.exception");
+  CHECK(last.incidents[0].diagnosis.root.line == 2);
+  std::string later = "ValueError: the batch has no labels\n";
+  for (int i = 0; i < 40; ++i) later += "reading shard " + std::to_string(i) + "\n";
+  CHECK(tests::scan_text(later).incidents.empty());
+}
+
+TEST_CASE("a log of several nodes is not that of one process") {
+  const daemon::Answer answer = tests::scan_text(
+      "c000001: FileNotFoundError: [Errno 2] No such file or directory: '/data/cache/a_doc_idx.npy'\n"
+      "c000002: Traceback (most recent call last):\nc000002:   File \"pretrain_gpt.py\", line 7, in <module>\n");
+  REQUIRE(answer.incidents.size() == 1);
+  CHECK(answer.incidents[0].diagnosis.kind == "data.missing");
+  CHECK_FALSE(answer.incidents[0].diagnosis.root.rank);
+}
+
 TEST_CASE("a listed process that cannot be beside this one on the card is this one") {
   const daemon::Answer answer = tests::scan_text(
       "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 4 has a total capacity of 79.10 GiB of which 500.00 "

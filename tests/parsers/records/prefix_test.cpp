@@ -55,6 +55,9 @@ TEST_CASE("launchers say whose line it is") {
        {.message = "torch.OutOfMemoryError: CUDA out of memory.", .rank = 0, .local_rank = 0}},
       {"[3]:RuntimeError: x", {.message = "RuntimeError: x", .local_rank = 3}},
       {"[3]:", {.message = "[3]:"}},
+      {"(worker_7) : RuntimeError: x", {.message = "RuntimeError: x", .rank = 7}},
+      {"2023-02-17 22:40:24,365 (worker_7) : Traceback (most recent call last):", {.message = "Traceback (most recent call last):", .rank = 7, .time = true}},
+      {"(worker_a) : RuntimeError: x", {.message = "(worker_a) : RuntimeError: x"}},
       {"[node01:3] RuntimeError: x", {.message = "RuntimeError: x", .local_rank = 3, .node = "node01"}},
       {"[node01:12345] *** Process received signal ***", {.message = "*** Process received signal ***", .node = "node01", .pid = 12345}},
       {"12: RuntimeError: x", {.message = "RuntimeError: x", .task = 12}},
@@ -196,6 +199,7 @@ TEST_CASE("lines of the kernel and of daemons are marked") {
       {"Jun 03 22:45:01 node7 systemd[1]: a.service: Main process exited",
        {.message = "systemd[1]: a.service: Main process exited", .node = "node7", .pid = 1, .time = true, .system = true}},
       {"2025-06-03T22:45:01+0000 node7 kernel: oom-kill:constraint=X", {.message = "oom-kill:constraint=X", .node = "node7", .time = true, .system = true}},
+      {"        NVRM: Xid (PCI:0000:1a:00): 13, pid=7", {.message = "        NVRM: Xid (PCI:0000:1a:00): 13, pid=7", .system = true}},
       {"2025-06-03T22:45:01Z Loading model: x", {.message = "Loading model: x", .time = true}},
       {"6,3973,227996636,-;NVRM: Xid", {.message = "NVRM: Xid", .level = Level::info, .system = true}},
       {"<4>[ 12.345678] NVRM: Xid", {.message = "NVRM: Xid", .level = Level::warning, .system = true}},
@@ -206,6 +210,27 @@ TEST_CASE("lines of the kernel and of daemons are marked") {
       {"srun: error: n1: task 4: Out Of Memory", {.message = "srun: error: n1: task 4: Out Of Memory", .level = Level::error, .system = true}},
       {"19:14:43  NVRM: Xid (PCI:0000:1a:00): 13, x", {.message = "NVRM: Xid (PCI:0000:1a:00): 13, x", .system = true}},
       {"Memory cgroup out of memory: Killed process 1 (python)", {.message = "Memory cgroup out of memory: Killed process 1 (python)", .system = true}},
+  });
+}
+
+TEST_CASE("the marks that a ticket puts around a line are taken off") {
+  check({
+      {"> [rank1]: RuntimeError: x", {.message = "RuntimeError: x", .rank = 1}},
+      {"> RuntimeError: x", {.message = "RuntimeError: x"}},
+      {"`RuntimeError: CUDA error: out of memory`", {.message = "RuntimeError: CUDA error: out of memory"}},
+      {"**RuntimeError: CUDA error: out of memory**", {.message = "RuntimeError: CUDA error: out of memory"}},
+      {"> and more prose", {.message = "> and more prose"}},
+      {"*** Process received signal ***", {.message = "*** Process received signal ***"}},
+      {"`a` and `b` differ", {.message = "`a` and `b` differ"}},
+  });
+}
+
+TEST_CASE("places that hold a rank") {
+  check({
+      {"[PID: 1] x (PID:927000, Device:3, RankID:11)", {.message = "[PID: 1] x (PID:927000, Device:3, RankID:11)", .rank = 11, .local_rank = 3, .pid = 927000}},
+      {"x (PID:927000, Device:3, RankID:-1)", {.message = "x (PID:927000, Device:3, RankID:-1)", .local_rank = 3, .pid = 927000}},
+      {"2024-02-06 14:51:05.332 wandb: ERROR Run initialization has timed out after 90.0 sec.",
+       {.message = "wandb: ERROR Run initialization has timed out after 90.0 sec.", .time = true}},
   });
 }
 

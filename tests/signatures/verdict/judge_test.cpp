@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "findings.hpp"
 
 using namespace triage::signatures;
@@ -130,6 +132,51 @@ TEST_CASE("the rank that reports no time-out is the one the others waited for") 
   CHECK(j.diagnoses[0].kind == "nccl.timeout");
   CHECK(j.diagnoses[0].root.rank == 0);
   CHECK(j.diagnoses[0].collective->silent_ranks == std::vector<int>{0});
+}
+
+TEST_CASE("ranks at different calls have no common number") {
+  auto behind = timeout(1, "ALLREDUCE", 8);
+  behind.sequence = 4001;
+  const auto j = judge_one(source("a.log", {watchdog(1, timeout(2, "ALLREDUCE", 8)), watchdog(2, behind)}));
+  REQUIRE(j.diagnoses.size() == 1);
+  const auto& d = j.diagnoses[0];
+  REQUIRE(d.collective);
+  CHECK_FALSE(d.collective->sequence);
+  CHECK(std::any_of(d.reasons.begin(), d.reasons.end(), [](const std::string& r) { return r.find("at number 4084") != std::string::npos && r.find("at 4001") != std::string::npos; }));
+}
+
+TEST_CASE("a worker that died before the others timed out is what they waited for") {
+  const std::string text = "ray.exceptions.ActorDiedError: The actor died unexpectedly. The actor is dead because its worker process has died.";
+  const Finding dead = finding("ray.actor_died", "proc.exit", Role::cascade, 5, text);
+  const auto first = judge_one(source("a.log", {dead, watchdog(9, timeout(1, "ALLREDUCE", 8))}));
+  REQUIRE(first.diagnoses.size() == 1);
+  CHECK(first.diagnoses[0].root.line == 5);
+  Finding late = dead;
+  late.line = late.last_line = 20;
+  const auto second = judge_one(source("a.log", {watchdog(9, timeout(1, "ALLREDUCE", 8)), late}));
+  REQUIRE(second.diagnoses.size() == 1);
+  CHECK(second.diagnoses[0].kind == "nccl.timeout");
+}
+
+TEST_CASE("a line without a rank is of the rank whose print it continues") {
+  const Finding head = with_rank(finding("ascend.device_fault", "cuda.launch_failure", Role::confirmation, 4, "[ERROR] 2025-05-01 (PID:1, Device:3, RankID:3) ERR00100"), 3);
+  const Finding root = finding("ascend.oom", "cuda.ecc", Role::root, 5, "HBM MULTI BIT ECC ERROR. error code is 507054");
+  const auto near = judge_one(source("a.log", {head, root}));
+  REQUIRE(near.diagnoses.size() == 1);
+  CHECK(near.diagnoses[0].root.rank == 3);
+}
+
+TEST_CASE("a missing key while a checkpoint is read is a checkpoint that does not fit") {
+  const auto raised = [](const char* function) {
+    return with_frames(finding("python.exception", "user.exception", Role::root, 40, "KeyError: 'state'"), "KeyError", "'state'",
+                       {parsers::Frame{"train.py", 9, "main", ""}, parsers::Frame{"megatron/core/optimizer/optimizer.py", 1244, function, ""}});
+  };
+  const auto mismatch = judge_one(source("a.log", {raised("load_state_dict")}));
+  REQUIRE(mismatch.diagnoses.size() == 1);
+  CHECK(mismatch.diagnoses[0].kind == "ckpt.mismatch");
+  const auto other = judge_one(source("a.log", {raised("__getitem__")}));
+  REQUIRE(other.diagnoses.size() == 1);
+  CHECK(other.diagnoses[0].kind == "user.exception");
 }
 
 TEST_CASE("a local exception beats a collective time-out, whatever was printed first") {
