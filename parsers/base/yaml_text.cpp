@@ -144,7 +144,7 @@ class TreeBuilder : public YAML::EventHandler {
       return;
     }
     made.key_place = std::move(top.key_place);
-    top.node.entries.emplace_back(std::move(*top.key), std::move(made));
+    top.node.entries.push_back({std::move(*top.key), std::move(made)});
     top.key.reset();
   }
 
@@ -174,8 +174,8 @@ std::optional<Error> bad_bytes(const Lines& lines) {
 }  // namespace
 
 const YamlNode* YamlNode::find(std::string_view key) const {
-  const auto at = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.first == key; });
-  return at == entries.end() ? nullptr : &at->second;
+  const auto at = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.key == key; });
+  return at == entries.end() ? nullptr : &at->value;
 }
 
 std::string_view kind_name(YamlNode::Kind kind) {

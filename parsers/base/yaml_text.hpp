@@ -13,6 +13,8 @@
 
 namespace triage::parsers {
 
+struct YamlEntry;
+
 struct YamlNode {
   enum class Kind { null, scalar, list, map };
 
@@ -20,12 +22,17 @@ struct YamlNode {
   std::string scalar;                                      // kind scalar: its text
   bool quoted = false;                                     // kind scalar: written in quotes or as a block: never a number or a flag
   std::vector<YamlNode> items;                             // kind list
-  std::vector<std::pair<std::string, YamlNode>> entries;   // kind map, in the order of the file
+  std::vector<YamlEntry> entries;                          // kind map, in the order of the file
   Place place;                                             // of the value
   Place key_place;                                         // of its key, where it is a map's value
 
   // The value of a key, or null. Pointer into this node.
   const YamlNode* find(std::string_view key) const;
+};
+
+struct YamlEntry {
+  std::string key;
+  YamlNode value;
 };
 
 std::string_view kind_name(YamlNode::Kind kind);  // "nothing", "text", "list", "map"

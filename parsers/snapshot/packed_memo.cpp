@@ -30,7 +30,7 @@ void PackedMemo::pack(Page& page) {
   if (!page.raw) return;
   std::vector<std::uint32_t> colours(page.raw.get(), page.raw.get() + kEntries);
   std::ranges::sort(colours);
-  colours.erase(std::ranges::unique(colours).begin(), colours.end());
+  colours.erase(std::unique(colours.begin(), colours.end()), colours.end());
   if (colours.size() > 256) return;
   page.colours = static_cast<std::uint32_t>(colours.size());
   page.palette = std::make_unique_for_overwrite<std::uint32_t[]>(colours.size());

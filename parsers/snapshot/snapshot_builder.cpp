@@ -348,7 +348,7 @@ std::vector<int> AllocatorSnapshot::devices() const {
   for (const SnapshotSegment& segment : segments) found.push_back(segment.device);
   for (const DeviceTrace& trace : traces) found.push_back(trace.device);
   std::ranges::sort(found);
-  found.erase(std::ranges::unique(found).begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 

@@ -29,7 +29,6 @@ class SnapshotReader {
   struct Machine;
   std::string file_, rest_;
   std::unique_ptr<Machine> machine_;
-  bool done_ = false;
 };
 
 // The same over bytes at hand.

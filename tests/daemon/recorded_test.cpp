@@ -66,7 +66,9 @@ void check_incident(const json& want, const daemon::JudgedIncident& incident) {
     for (const int rank : want["echo_ranks"]) CHECK(ranks.count(rank) == 1);
   }
   if (want.contains("config"))
-    for (const auto& [name, value] : want["config"].items()) {
+    for (const auto& item : want["config"].items()) {
+      const std::string& name = item.key();
+      const auto& value = item.value();
       CAPTURE(name);
       const auto key = parsers::key_by_name(name);
       REQUIRE(key);

@@ -104,8 +104,9 @@ TEST_CASE("history is filtered by the beginning of a kind, whole parts only") {
   auto store = Store::open(folder.file("a.db"));
   REQUIRE(store.ok());
   keep(*store, "id1", "{}", 100);
-  for (const auto& [kind, count] : {std::pair{"gpu", 1}, {"gpu.oom", 1}, {"gpu.oom.capacity", 1}, {"gpu.oo", 0}, {"host", 0}}) {
-    CAPTURE(std::string(kind));
+  for (const auto& row : {std::pair{"gpu", 1}, {"gpu.oom", 1}, {"gpu.oom.capacity", 1}, {"gpu.oo", 0}, {"host", 0}}) {
+    const auto& [kind, count] = row;
+    CAPTURE(std::string(row.first));
     const auto rows = store->history({kind, "", 10});
     REQUIRE(rows.ok());
     CHECK(rows->size() == static_cast<std::size_t>(count));

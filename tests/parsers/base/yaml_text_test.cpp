@@ -18,7 +18,7 @@ TEST_CASE("a tree keeps order, quotes and places") {
   const YamlNode& rule = read->items[0];
   REQUIRE(rule.kind == Kind::map);
   CHECK(rule.entries.size() == 5);
-  CHECK(rule.entries[0].first == "id");
+  CHECK(rule.entries[0].key == "id");
   const YamlNode* match = rule.find("match");
   REQUIRE(match);
   CHECK(match->scalar == "x: \\d+");

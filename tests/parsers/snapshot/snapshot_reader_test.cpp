@@ -117,7 +117,7 @@ TEST_CASE("the streaming reader finds what the tree reader finds, to the last fi
 TEST_CASE("the portions in which bytes come do not matter") {
   const std::string bytes = recorded();
   const std::vector<std::string> want = listed(*read_snapshot(bytes, "whole"));
-  for (const std::size_t step : {1, 7, 100, 4096}) {
+  for (const std::size_t step : {1u, 7u, 100u, 4096u}) {
     CAPTURE(step);
     SnapshotReader reader("portions");
     for (std::size_t at = 0; at < bytes.size(); at += step) reader.feed(std::string_view(bytes).substr(at, step));

@@ -184,8 +184,9 @@ TEST_CASE("an explanation names the rule, its capture or the condition that fail
       {"frobnicator 12 wants 2.50 GiB, found again", "found again"},
       {"gizmo code 79", "within: kernel"},
   };
-  for (const auto& [line, wanted] : rows) {
-    CAPTURE(std::string(line));
+  for (const auto& row : rows) {
+    const auto& [line, wanted] = row;
+    CAPTURE(std::string(row.first));
     const std::string text = explain(*set, line);
     CAPTURE(text);
     CHECK(text.find(wanted) != std::string::npos);
