@@ -64,6 +64,9 @@ int main_or_throw(int argc, char** argv) {
   CLI::App* const snapshot_app = app.add_subcommand("snapshot", "what filled the device: a memory snapshot of PyTorch's allocator, or a folder of ranks");
   snapshot_app->add_option("paths", snapshot.paths, "the snapshot (.pickle, also packed), or those of all ranks")->required()->option_text("FILE...");
   snapshot_app->add_option("--compare", snapshot.compare, "show what changed up to this other snapshot")->option_text("OTHER");
+  snapshot_app->add_option("--what-if", snapshot.what_if, "replay the requests under other allocator settings (as in PYTORCH_CUDA_ALLOC_CONF; memory_limit=BYTES), or under all usual ones: all")->option_text("SETTINGS|all")->take_all()->expected(1);
+  snapshot_app->add_option("--capacity", snapshot.capacity, "what PyTorch can reserve at most, for --what-if")->option_text("AMOUNT");
+  snapshot_app->add_option("--total-memory", snapshot.total_memory, "memory of the device, for per_process_memory_fraction in --what-if")->option_text("AMOUNT");
   format_option(*snapshot_app, snapshot.format, false);
   snapshot_app->callback([&] { status = snapshot_command(snapshot); });
 

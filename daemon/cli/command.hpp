@@ -43,6 +43,8 @@ int run_command(const RunCommand& command);
 struct SnapshotCommand {
   std::vector<std::string> paths;       // one file, or the files or folder of a run's ranks
   std::string compare;                  // a second file: what changed; empty: none
+  std::vector<std::string> what_if;     // allocator settings to replay under, or "all"
+  std::string capacity, total_memory;   // of the device, for the replay; empty: what the snapshot shows
   Format format = Format::text;
 };
 int snapshot_command(const SnapshotCommand& command);

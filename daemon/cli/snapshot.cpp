@@ -6,6 +6,7 @@
 
 #include "daemon/cli/command.hpp"
 #include "daemon/cli/snapshot_view.hpp"
+#include "daemon/cli/what_if.hpp"
 #include "daemon/http/snapshot_json.hpp"
 #include "daemon/pipeline/snapshot_file.hpp"
 #include "daemon/tail/input.hpp"
@@ -44,6 +45,11 @@ int compare(const SnapshotCommand& command, const std::vector<std::string>& file
 }  // namespace
 
 int snapshot_command(const SnapshotCommand& command) {
+  const auto what_if = read_what_if(command.what_if, command.capacity, command.total_memory);
+  if (!what_if.ok()) {
+    complain(what_if.error());
+    return kTrouble;
+  }
   const ExpandedPaths paths = expand_paths(command.paths);
   complain(paths.errors);
   if (paths.files.empty()) return kTrouble;
@@ -77,7 +83,9 @@ int snapshot_command(const SnapshotCommand& command) {
   int status = kNothingFound;
   if (command.format == Format::json) {
     if (!table) {
-      status = print(json_text(snapshot_json(read.front()), 2) + "\n");
+      Json answer = snapshot_json(read.front());
+      add_what_if(answer, read.front(), what_ifs_of(read.front(), *what_if), what_if->asked());
+      status = print(json_text(answer, 2) + "\n");
     } else {
       Json ranks = Json::array();
       for (const SnapshotAnalysis& analysis : read) ranks.push_back(snapshot_json(analysis));
@@ -86,7 +94,9 @@ int snapshot_command(const SnapshotCommand& command) {
   } else if (table && read.size() > 1) {
     status = print(rank_table_text(read, terminal_style(false)));
   } else {
-    status = print(snapshot_text(read.front(), terminal_style(false)));
+    std::string text = snapshot_text(read.front(), terminal_style(false));
+    if (what_if->asked()) text += what_if_text(read.front(), what_ifs_of(read.front(), *what_if), terminal_style(false));
+    status = print(text);
   }
   return trouble ? kTrouble : status;
 }

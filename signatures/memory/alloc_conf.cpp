@@ -203,9 +203,13 @@ std::string number_text(double value) {
 std::string roundup_text(const AllocConf& settings) {
   const auto& d = settings.roundup_power2_divisions;
   if (std::all_of(d.begin(), d.end(), [&](std::uint32_t n) { return n == d[0]; })) return std::to_string(d[0]);
+  // Equal values at both ends are written once: under the first boundary, and as the rest.
+  std::size_t first = 0, rest = d.size() - 1;
+  while (d[first + 1] == d[0]) ++first;
+  while (d[rest - 1] == d.back()) --rest;
   std::string out = "[";
-  for (std::size_t i = 0; i < d.size(); ++i)
-    out += (i ? "," : "") + std::to_string(std::uint64_t{1} << i) + ":" + std::to_string(d[i]);
+  for (std::size_t i = first; i < rest; ++i) out += std::to_string(std::uint64_t{1} << i) + ":" + std::to_string(d[i]) + ",";
+  out += ">:" + std::to_string(d.back());
   return out + "]";
 }
 

@@ -1,0 +1,105 @@
+#include "daemon/cli/what_if.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "daemon/cli/page.hpp"
+#include "daemon/pipeline/snapshot_compare.hpp"
+
+namespace triage::daemon {
+
+using namespace signatures;
+namespace {
+
+Json oom_json(const SnapshotAnalysis& analysis, const std::optional<ReplayOutOfMemory>& oom) {
+  if (!oom) return nullptr;
+  return {{"event", oom->event},
+          {"tried_bytes", oom->tried.count()},
+          {"reserved_bytes", oom->reserved.count()},
+          {"allocated_bytes", oom->allocated.count()},
+          {"where", oom->stack ? Json(stack_text(analysis.snapshot.stacks, oom->stack, 3)) : Json(nullptr)}};
+}
+
+Json what_if_json(const SnapshotAnalysis& analysis, const WhatIf& what) {
+  const ReplayResult& r = what.result;
+  return {{"settings", what.settings},
+          {"would_oom", r.would_oom},
+          {"reserved_peak_bytes", r.reserved_peak.count()},
+          {"allocated_peak_bytes", r.allocated_peak.count()},
+          {"active_peak_bytes", r.active_peak.count()},
+          {"inactive_split_peak_bytes", r.inactive_split_peak.count()},
+          {"unallocated_at_peak_bytes", r.unallocated_at_peak.count()},
+          {"reserved_change_bytes", what.reserved_change.count()},
+          {"retries", r.retries},
+          {"ooms", r.ooms},
+          {"segments", {{"allocated", r.segments_allocated}, {"freed", r.segments_freed}, {"peak", r.segments_peak}, {"maps", r.maps}, {"unmaps", r.unmaps}}},
+          {"oom", oom_json(analysis, r.first_oom)},
+          {"effect", effect_name(what.effect)},
+          {"worse", makes_worse(what.effect)},
+          {"note", what.note},
+          {"basis", basis_name(Basis::modelled)}};
+}
+
+Json check_json(const DeviceWhatIfs& device) {
+  const ReplayCheck& check = device.answer.check;
+  return {{"reserved_error_percent", check.reserved_error_percent},
+          {"recorded_reserved_peak_bytes", device.recorded.reserved_peak},
+          {"replayed_reserved_peak_bytes", check.result.reserved_peak.count()},
+          {"segments_recorded", check.segments_recorded},
+          {"segments_replayed", check.segments_replayed},
+          {"same_ooms", check.same_ooms},
+          {"complete", device.complete},
+          {"capacity_known", device.capacity_known},
+          {"skipped_events", device.skipped}};
+}
+
+std::string percent(double value) {
+  char text[32];
+  (void)std::snprintf(text, sizeof text, "%+.2f %%", value == 0 ? 0.0 : value);
+  return text;
+}
+
+}  // namespace
+
+void add_what_if(Json& answer, const SnapshotAnalysis& analysis, const std::vector<DeviceWhatIfs>& devices, bool asked) {
+  for (Json& entry : answer["devices"]) {
+    const auto found = std::find_if(devices.begin(), devices.end(), [&](const DeviceWhatIfs& d) { return entry["device"] == d.device; });
+    if (found == devices.end()) continue;
+    entry["replay_check"] = check_json(*found);
+    if (!asked) continue;
+    Json list = Json::array();
+    for (const WhatIf& what : found->answer.ranked) list.push_back(what_if_json(analysis, what));
+    entry["what_if"] = std::move(list);
+  }
+}
+
+std::string what_if_text(const SnapshotAnalysis& analysis, const std::vector<DeviceWhatIfs>& devices, const TextStyle& style) {
+  Page page(style);
+  if (devices.empty()) page.row("what if", "the snapshot has no events to replay: torch.cuda.memory._record_memory_history() before the first allocation records them");
+  for (const DeviceWhatIfs& device : devices) {
+    page.blank();
+    page.head(devices.size() > 1 ? "Under other allocator settings, GPU " + std::to_string(device.device) : "Under other allocator settings");
+    for (const WhatIf& what : device.answer.ranked) {
+      // A long setting has a line of its own.
+      page.row(what.effect == WhatIfEffect::as_recorded ? "as it was" : what.effect == WhatIfEffect::rescues ? "helps"
+               : makes_worse(what.effect)                                                                     ? "WORSE"
+               : what.effect == WhatIfEffect::lower                                                           ? "less"
+                                                                                                              : "no help",
+               what.settings);
+      page.under(what.note);
+      const auto& oom = what.result.first_oom;
+      const auto& recorded = device.answer.check.result.first_oom;
+      if (oom && oom->stack && (!recorded || recorded->event != oom->event || what.effect == WhatIfEffect::as_recorded))
+        page.under("at " + one_line(stack_text(analysis.snapshot.stacks, oom->stack, 3), 200));
+    }
+    const ReplayCheck& check = device.answer.check;
+    page.row("check", "the recorded settings replayed: peak of reserved memory " + percent(check.reserved_error_percent) + ", " +
+                          std::to_string(check.segments_replayed) + " of " + std::to_string(check.segments_recorded) + " segments" +
+                          (check.same_ooms ? "" : ", but not the same failures"));
+    if (!device.capacity_known) page.row("unknown", "how much PyTorch could have reserved, since it never failed: --capacity 80GiB tells it");
+    if (!device.complete) page.row("unknown", "what stood before the recording began is taken as it was; under growing segments as asked for anew");
+  }
+  return page.take();
+}
+
+}  // namespace triage::daemon
