@@ -1,0 +1,89 @@
+// Operations of PyTorch models on a tape: what each allocates in the forward pass, keeps for the backward pass and allocates there.
+// Used by torch_decoder, torch_vision, torch_loss. Sizes in elements; widths in bytes of one element.
+//
+// Sources: pytorch/pytorch tools/autograd/derivatives.yaml (what is saved), aten/src/ATen/native (temporaries); the orders were
+// compared with recorded allocator traces of PyTorch 2.11.
+#pragma once
+
+#include <vector>
+
+#include "signatures/memory/tape.hpp"
+
+namespace triage::signatures::memory::tape {
+
+enum class AttentionKernel : std::uint8_t {
+  flash,      // output and one statistic a row and head: flash-attn, cuDNN, sdpa's flash kernel
+  efficient,  // sdpa's memory-efficient kernel: the same kept, keys and values expanded to all heads before
+  math,       // sdpa without a fused kernel: fp32 with grouped queries, or a device without one
+  eager,      // transformers' own: fp32 soft-max and its narrow copy
+};
+
+struct AttentionSizes {
+  Count batch = 1, queries = 0, keys = 0;  // sequence lengths
+  Count heads = 0, kv_heads = 0;
+  Count key_dim = 0, value_dim = 0;        // of one head
+  Count window = 0;                        // limit: a window does not change what these kernels keep
+  bool causal = true;
+  bool mask = false;                       // an explicit mask: eager, or padding
+  bool sinks = false;                      // GPT-OSS: one more column in the soft-max
+};
+
+class Ops {
+ public:
+  // autocast: bytes of the compute type where the weights are wider, 0: no autocast. fused: kernels of Liger replace norm, rotation,
+  // gated product.
+  Ops(Tape& tape, int autocast, bool fused) : tape_(tape), autocast_(autocast), fused_(fused) {}
+
+  Tape& tape() { return tape_; }
+  int autocast() const { return autocast_; }
+
+  // x times a weight: rows x in -> rows x out. bias may be null. `folded`: a 3-dimensional input without bias, whose gradient comes
+  // through a view. Quantised weights (dequantised: bytes of one element of the temporary 16-bit copy) are unpacked twice.
+  Tensor linear(const Tensor& x, Count rows, Count out, Parameter& weight, Parameter* bias = nullptr, bool folded = true);
+  // The same with a low-rank adapter beside it: result + B(A(dropout(x))) * scale.
+  struct Adapter {
+    Parameter* a = nullptr;
+    Parameter* b = nullptr;
+    Count rank = 0;
+    bool dropout = false;
+  };
+  Tensor adapted_linear(const Tensor& x, Count rows, Count out, Parameter& weight, Parameter* bias, const Adapter& adapter,
+                        int unpacked);
+
+  Tensor embedding(Count rows, Count hidden, Parameter& weight);
+  // RMSNorm as transformers writes it (in fp32, then multiplied in the narrow type), or as one fused kernel.
+  Tensor rms_norm(const Tensor& x, Count rows, Parameter& weight);
+  Tensor layer_norm(const Tensor& x, Count rows, Parameter& weight, Parameter& bias);
+  Tensor add(const Tensor& a, const Tensor& b);
+  // act(gate) * up
+  Tensor gated(const Tensor& gate, const Tensor& up);
+  Tensor activation(const Tensor& x);      // gelu, silu, relu: input kept
+  Tensor scale(const Tensor& x);           // times a number: nothing kept
+  Tensor product(const Tensor& a, const Tensor& b);       // both kept
+  Tensor times(const Tensor& x, Parameter& factor);       // by a small learnt vector
+  Tensor dropout(const Tensor& x);         // keeps a mask of one byte an element
+  Tensor convert(const Tensor& x, int width);  // .to(dtype); the same tensor if it has that width
+  Tensor copy(const Tensor& x);            // contiguous(), cat, gather: new storage, gradient copied back
+  Tensor view(const Tensor& x, Count elements);           // shares storage; gradient of the whole is built from the part
+  // Views that together are the whole of x (split, chunk, unbind): gradients are joined by one cat.
+  std::vector<Tensor> split(const Tensor& x, const std::vector<Count>& elements);
+  Tensor join(const std::vector<Tensor>& parts);          // cat
+  Tensor reordered(const Tensor& x);       // transposed view whose gradient has to be copied into the old order
+  // x cos + rotate_half(x) sin. `wide`: in fp32 inside (vision towers). tables: cos and sin, kept.
+  Tensor rotate(const Tensor& x, const BlockRef& tables, bool wide = false);
+  Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSizes& sizes, AttentionKernel kernel);
+
+ private:
+  Tensor made(Count elements, int width, std::vector<Edge> inputs, std::vector<BlockRef> saved, Backward backward);
+  Tensor fused_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSizes& sizes);
+  Tensor plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSizes& sizes, bool eager);
+  // The weight as the kernel reads it: itself, or autocast's copy (made once a forward pass, kept by whoever uses it).
+  BlockRef operand(Parameter& weight);
+  Tensor narrow(const Tensor& x);  // autocast's copy of an input
+
+  Tape& tape_;
+  int autocast_;
+  bool fused_;
+};
+
+}  // namespace triage::signatures::memory::tape
