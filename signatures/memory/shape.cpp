@@ -151,6 +151,7 @@ void read_vision(const RunConfig& config, Reader& read, ModelShape& shape) {
   const Count height = read.optional(Key::image_grid_height, 1 << 14),
               width = read.optional(Key::image_grid_width, 1 << 14),
               images = read.optional(Key::images, 1 << 20);
+  v.images = images;
   const Count side = read.optional(Key::vision_image_size, 1 << 20) / v.patch;
   if (height > 0 && width > 0)
     v.patches = std::max<Count>(1, images) * height * width;

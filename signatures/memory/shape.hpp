@@ -30,6 +30,8 @@ struct VisionShape {
   bool gated = false;
   bool frozen = false, projector_frozen = false;
   Count patches = 0;    // of one micro batch; 0: not known
+  Count images = 0;     // of one micro batch; attention does not cross them
+  bool rotary = true;   // rotated queries and keys; false: a position table only (CLIP, InternViT)
 };
 
 struct ModelShape {

@@ -60,9 +60,9 @@ Tensor Tape::gradient(Count elements, int width) {
 void Tape::scratch(Count bytes) { Block(meter_, Tag::workspace, bytes); }
 
 int Tape::record(std::vector<Edge> inputs, std::vector<BlockRef> saved, int outputs,
-                 Backward backward) {
+                 Backward backward, bool always) {
   if (!recording) return -1;
-  bool needed = false;
+  bool needed = always;
   for (const Edge& edge : inputs) needed = needed || edge.node >= 0 || edge.leaf;
   if (!needed) return -1;
   Node node;
@@ -79,7 +79,7 @@ void Tape::deliver(const Edge& edge, Tensor gradient) {
   if (!gradient.block) return;
   if (edge.leaf) {
     if (!edge.leaf->grad) {
-      gradient.block->retag(Tag::gradients);
+      gradient.block->retag(edge.leaf->unit >= 0 ? Tag::communication : Tag::gradients);
       edge.leaf->grad = std::move(gradient.block);
     }
     if (accumulated) accumulated(*edge.leaf);
@@ -122,14 +122,17 @@ void Tape::backward(const Tensor& root, Tensor gradient, std::size_t first) {
   for (std::size_t i = static_cast<std::size_t>(root.node) + 1; i > first; --i) run(i - 1);
 }
 
-Tensor Tape::checkpoint(const Tensor& input, std::function<Tensor(Tape&, Tensor)> layer) {
+Tensor Tape::checkpoint(const Tensor& input, std::function<Tensor(Tape&, Tensor)> layer,
+                        Count extra) {
   const bool before = recording;
   recording = false;
   Tensor output = layer(*this, input);
   recording = before;
   const Tensor kept = input;
+  std::vector<BlockRef> saved = {input.block};
+  if (extra > 0 && recording) saved.push_back(block(section, extra));
   const int index = record(
-      {edge(input)}, {input.block}, 1,
+      {edge(input)}, std::move(saved), 1,
       [kept, layer = std::move(layer)](Tape& tape, std::vector<Tensor>& grads) {
         const std::size_t first = tape.nodes_.size();
         Node leaf;  // the detached input
@@ -139,7 +142,7 @@ Tensor Tape::checkpoint(const Tensor& input, std::function<Tensor(Tape&, Tensor)
         Tensor detached = kept;
         detached.node = static_cast<int>(first);
         detached.output = 0;
-        detached.grad = true;
+        detached.grad = kept.grad;
         const bool was = tape.rebuilding;
         tape.rebuilding = true;
         Tensor again = layer(tape, std::move(detached));
@@ -149,11 +152,24 @@ Tensor Tape::checkpoint(const Tensor& input, std::function<Tensor(Tape&, Tensor)
         Tensor result = std::move(tape.nodes_[first].grads[0]);
         while (tape.nodes_.size() > first) tape.nodes_.pop_back();
         return std::vector<Tensor>{std::move(result)};
-      });
+      },
+      true);
   output.node = index;
   output.output = 0;
   output.grad = index >= 0;
   return output;
+}
+
+Tensor Tape::mark(const Tensor& tensor, std::function<void()> hook) {
+  if (!tensor.grad) return tensor;
+  Tensor out = tensor;
+  out.node = record({edge(tensor)}, {}, 1, [hook = std::move(hook)](Tape&, std::vector<Tensor>& grads) {
+    hook();
+    return std::vector<Tensor>{std::move(grads[0])};
+  });
+  out.output = 0;
+  out.grad = out.node >= 0;
+  return out;
 }
 
 }  // namespace triage::signatures::memory::tape

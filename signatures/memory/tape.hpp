@@ -129,7 +129,8 @@ class Tape {
   void scratch(Count bytes);
 
   // Makes a node with `outputs` outputs. Keeps `saved` until it has run. Returns its index, or -1 where nothing needs a gradient.
-  int record(std::vector<Edge> inputs, std::vector<BlockRef> saved, int outputs, Backward backward);
+  // always: also where no input needs a gradient, since something inside does (a checkpointed layer).
+  int record(std::vector<Edge> inputs, std::vector<BlockRef> saved, int outputs, Backward backward, bool always = false);
   // Edge to what made the tensor; an edge to nothing if it needs no gradient.
   static Edge edge(const Tensor& tensor) { return {tensor.grad ? tensor.node : -1, tensor.output, nullptr}; }
   static Edge edge(Parameter& parameter) { return {-1, 0, parameter.trainable ? &parameter : nullptr}; }
@@ -138,8 +139,11 @@ class Tape {
   void backward(const Tensor& root, Tensor gradient, std::size_t first = 0);
   std::size_t size() const { return nodes_.size(); }
 
-  // Runs `layer` without keeping anything but its input and runs it again in the backward pass (torch.utils.checkpoint).
-  Tensor checkpoint(const Tensor& input, std::function<Tensor(Tape&, Tensor)> layer);
+  // Runs `layer` without keeping anything but its input and runs it again in the backward pass (torch.utils.checkpoint). `extra`:
+  // bytes that are kept all the same (a selective policy).
+  Tensor checkpoint(const Tensor& input, std::function<Tensor(Tape&, Tensor)> layer, Count extra = 0);
+  // The same tensor; `hook` is called when its gradient has arrived.
+  Tensor mark(const Tensor& tensor, std::function<void()> hook);
 
   // Called when a parameter's gradient is there (sharded data parallel); may be empty.
   std::function<void(Parameter&)> accumulated;

@@ -307,17 +307,20 @@ Tensor Ops::gated(const Tensor& gate, const Tensor& up) {
 
 // Llama's norm: x to fp32 (kept), mean of squares, times its root's inverse, back to the narrow type (kept where the weight learns),
 // times the weight. Backward: product's two gradients, then in fp32 those of the product with the root, of the mean and of the power.
-Tensor Ops::rms_norm(const Tensor& x, Count rows, Parameter& weight) {
+Tensor Ops::rms_norm(const Tensor& x, Count rows, Parameter& weight, bool fused) {
   const Count elements = x.elements;
   const int width = x.width;
   Parameter* leaf = weight.trainable ? &weight : nullptr;
   const bool needs = x.grad;
   BlockRef root = tape_.empty(rows, 4).block;
-  if (fused_) {
+  if (fused || fused_) {
     std::vector<BlockRef> saved = {x.block, root};
-    return made(elements, width, {Tape::edge(x), Tape::edge(weight)}, std::move(saved), [=](Tape&, Grads& grads) {
-      Grads result(2);  // written into the incoming gradient (Liger-Kernel: ops/rms_norm.py, in_place)
-      result[0] = std::move(grads[0]);
+    const bool in_place = fused_;  // Liger-Kernel: ops/rms_norm.py, in_place
+    return made(elements, width, {Tape::edge(x), Tape::edge(weight)}, std::move(saved), [=](Tape& tape, Grads& grads) {
+      Grads result(2);
+      if (leaf) result[1] = reduced(tape, *leaf, leaf->width);
+      result[0] = in_place ? std::move(grads[0]) : tape.gradient(elements, width);
+      grads.clear();
       return result;
     });
   }
@@ -381,11 +384,75 @@ Tensor Ops::layer_norm(const Tensor& input, Count rows, Parameter& weight, Param
               });
 }
 
-Tensor Ops::rotate(const Tensor& x, const BlockRef& tables, bool wide) {
+Tensor Ops::soft_max(const Tensor& x) {
+  const Count elements = x.elements;
+  const int width = x.width;
+  Tensor out = tape_.empty(elements, width);
+  out.node = tape_.record({Tape::edge(x)}, {out.block}, 1, [=](Tape& tape, Grads& grads) {
+    Grads result(1);
+    result[0] = tape.gradient(elements, width);
+    grads.clear();
+    return result;
+  });
+  out.grad = out.node >= 0;
+  return out;
+}
+
+Tensor Ops::gather(const Tensor& x, Count elements, Count indices) {
+  const Count whole = x.elements;
+  const int width = x.width;
+  std::vector<BlockRef> saved;
+  if (x.grad && indices > 0) saved.push_back(tape_.empty(indices, 8).block);
+  return made(elements, width, {Tape::edge(x)}, std::move(saved), [=](Tape& tape, Grads& grads) {
+    Grads result(1);
+    result[0] = tape.gradient(whole, width);
+    if (indices > 0) tape.scratch(indices * 32);
+    grads.clear();
+    return result;
+  });
+}
+
+Tensor Ops::sum_rows(const Tensor& x, Count elements, bool copied) {
+  const Count whole = x.elements;
+  const int width = x.width;
+  return made(elements, width, {Tape::edge(x)}, {}, [=](Tape& tape, Grads& grads) {
+    Grads result(1);
+    if (copied) {
+      result[0] = tape.gradient(whole, width);
+      grads.clear();
+    } else {
+      result[0] = std::move(grads[0]);
+      result[0].through_view = true;
+    }
+    return result;
+  });
+}
+
+Tensor Ops::spread(Parameter& weight, Count elements) {
+  Parameter* leaf = weight.trainable ? &weight : nullptr;
+  return made(elements, autocast_ > 0 ? autocast_ : weight.width, {Tape::edge(weight)}, {}, [=](Tape& tape, Grads& grads) {
+    Grads result(1);
+    if (leaf) result[0] = reduced(tape, *leaf, leaf->width);
+    grads.clear();
+    return result;
+  });
+}
+
+Tensor Ops::rotate(const Tensor& x, const BlockRef& tables, bool wide, bool complex) {
   const Count elements = x.elements;
   const int width = x.width;
   std::vector<BlockRef> saved;
   if (x.grad) saved.push_back(tables);
+  if (complex) {
+    const Tensor y = convert(x, 4);
+    const Tensor out = made(elements, 4, {Tape::edge(y)}, std::move(saved), [=](Tape& tape, Grads& grads) {
+      Grads result(1);
+      result[0] = tape.gradient(elements, 4);
+      grads.clear();
+      return result;
+    });
+    return convert(out, width);
+  }
   if (fused_ && !wide) {  // in place (Liger-Kernel: ops/rope.py)
     Tensor out = x;
     out.node = tape_.record({Tape::edge(x)}, std::move(saved), 1, [=](Tape&, Grads& grads) {
@@ -398,7 +465,7 @@ Tensor Ops::rotate(const Tensor& x, const BlockRef& tables, bool wide) {
     return out;
   }
   // Under autocast the tables have the width of the residual stream (fp32), and so has the result.
-  const int inner = wide || autocast_ > 0 ? 4 : width;
+  const int inner = wide ? 4 : stream_ > width ? stream_ : width;
   const Tensor y = wide ? convert(x, inner) : x;
   const int from = y.width;
   const Tensor straight = tape_.empty(elements, inner);
@@ -433,7 +500,7 @@ Tensor Ops::attention(const Tensor& q, const Tensor& k, const Tensor& v, const A
     return plain_attention(query, key, value, sizes, kernel == AttentionKernel::eager);
   AttentionSizes whole = sizes;
   whole.kv_heads = sizes.heads;
-  if (sizes.heads == sizes.kv_heads) return fused_attention(query, key, value, whole);
+  if (sizes.heads == sizes.kv_heads && !sizes.mask) return fused_attention(query, key, value, whole);
   const Count tokens = sizes.batch * sizes.keys;
   const auto expand = [&](const Tensor& x, Count dim) {
     const Count elements = x.elements;
@@ -457,6 +524,7 @@ Tensor Ops::fused_attention(const Tensor& q, const Tensor& k, const Tensor& v, c
   const int width = q.width;
   Tensor out = tape_.empty(out_elements, width);
   std::vector<BlockRef> saved = {q.block, k.block, v.block, out.block, tape_.empty(tokens * sizes.heads, 4).block};
+  if (sizes.mask) saved.push_back(tape_.empty(tokens * sizes.keys, width).block);  // a mask of bools becomes a bias
   const Count eq = q.elements, ek = k.elements, ev = v.elements;
   Count scratch = 4 * eq + 4 * tokens * sizes.heads;
   if (sizes.kv_heads < sizes.heads)

@@ -30,9 +30,10 @@ struct AttentionSizes {
 
 class Ops {
  public:
-  // autocast: bytes of the compute type where the weights are wider, 0: no autocast. fused: kernels of Liger replace norm, rotation,
-  // gated product.
-  Ops(Tape& tape, int autocast, bool fused) : tape_(tape), autocast_(autocast), fused_(fused) {}
+  // autocast: bytes of the compute type of torch.autocast, 0: off. stream: bytes of the residual stream's type, which the rotation's
+  // tables have too. fused: kernels of Liger replace norm, rotation, gated product.
+  Ops(Tape& tape, int autocast, int stream, bool fused)
+      : tape_(tape), autocast_(autocast), stream_(stream), fused_(fused) {}
 
   Tape& tape() { return tape_; }
   int autocast() const { return autocast_; }
@@ -52,13 +53,20 @@ class Ops {
 
   Tensor embedding(Count rows, Count hidden, Parameter& weight);
   // RMSNorm as transformers writes it (in fp32, then multiplied in the narrow type), or as one fused kernel.
-  Tensor rms_norm(const Tensor& x, Count rows, Parameter& weight);
+  Tensor rms_norm(const Tensor& x, Count rows, Parameter& weight, bool fused = false);
   Tensor layer_norm(const Tensor& x, Count rows, Parameter& weight, Parameter& bias);
   Tensor add(const Tensor& a, const Tensor& b);
   // act(gate) * up
   Tensor gated(const Tensor& gate, const Tensor& up);
   Tensor activation(const Tensor& x);      // gelu, silu, relu: input kept
   Tensor scale(const Tensor& x);           // times a number: nothing kept
+  Tensor soft_max(const Tensor& x);        // soft-max, sigmoid: the result kept
+  // Rows picked by an index (kept, `indices` numbers of 8 bytes); backward: zeros of x's size, filled after a sort of the index.
+  Tensor gather(const Tensor& x, Count elements, Count indices);
+  // Sum over groups of rows; its gradient is a view. copied: a collective instead, whose gradient is a new tensor.
+  Tensor sum_rows(const Tensor& x, Count elements, bool copied = false);
+  // Rows of a small weight (the bias of each row's expert).
+  Tensor spread(Parameter& weight, Count elements);
   Tensor product(const Tensor& a, const Tensor& b);       // both kept
   Tensor times(const Tensor& x, Parameter& factor);       // by a small learnt vector
   Tensor dropout(const Tensor& x);         // keeps a mask of one byte an element
@@ -70,7 +78,8 @@ class Ops {
   Tensor join(const std::vector<Tensor>& parts);          // cat
   Tensor reordered(const Tensor& x);       // transposed view whose gradient has to be copied into the old order
   // x cos + rotate_half(x) sin. `wide`: in fp32 inside (vision towers). tables: cos and sin, kept.
-  Tensor rotate(const Tensor& x, const BlockRef& tables, bool wide = false);
+  // complex: torchtitan's product of complex numbers, in fp32.
+  Tensor rotate(const Tensor& x, const BlockRef& tables, bool wide = false, bool complex = false);
   Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSizes& sizes, AttentionKernel kernel);
 
  private:
@@ -83,6 +92,7 @@ class Ops {
 
   Tape& tape_;
   int autocast_;
+  int stream_;
   bool fused_;
 };
 

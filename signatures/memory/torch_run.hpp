@@ -1,0 +1,87 @@
+// How a PyTorch program trains, as its memory depends on it: types, attention kernel, checkpointing, loss, optimizer, adapters, sharding.
+// Read from a RunConfig by torch_run(); used by torch_step and torch_optimizer.
+#pragma once
+
+#include <string>
+
+#include "parsers/base/result.hpp"
+#include "parsers/config/run_config.hpp"
+#include "signatures/memory/shape.hpp"
+#include "signatures/memory/torch_ops.hpp"
+
+namespace triage::signatures::memory {
+
+enum class LossKind : std::uint8_t {
+  logits,   // transformers: logits, their fp32 copy, log-soft-max, all whole
+  liger,    // linear layer and loss fused, chunk by chunk, gradients made in the forward pass
+  chunked,  // chunks of tokens, each recomputed or finished at once
+};
+
+enum class OptimizerKind : std::uint8_t { none, adam, adam_8bit, sgd, adafactor, adafactor_transformers, lion, lion_8bit, muon };
+
+struct OptimizerSetup {
+  OptimizerKind kind = OptimizerKind::adam;
+  enum class Form : std::uint8_t { foreach, fused, loop } form = Form::foreach;
+  double momentum = 0;
+  bool paged = false;             // states in managed memory, outside torch's allocator
+  bool wide_embeddings = false;   // Trainer keeps 32-bit states for embeddings under 8-bit optimizers
+  int state_width = 0;            // bytes of one state element, 0: that of the weight
+};
+
+struct AdapterSetup {
+  Count rank = 0;
+  bool dropout = false;
+  std::vector<std::string> targets;  // names of linear layers; empty: q and v
+  bool has(std::string_view name) const;
+};
+
+enum class ShardKind : std::uint8_t { none, ddp, fsdp1, fsdp2, zero };
+
+struct ShardSetup {
+  ShardKind kind = ShardKind::none;
+  Count ranks = 1;
+  int stage = 0;                 // ZeRO
+  bool parameters = true;        // weights sharded (FULL_SHARD, stage 3)
+  bool reshard = true;           // freed after the forward pass
+  bool wrapped = true;           // each layer is a unit; else the whole model is one
+  bool offload_parameters = false, offload_optimizer = false;
+  int reduce_width = 2;          // bytes of what is reduced
+  Count reduce_bucket = 0, gather_bucket = 0, prefetch_bucket = 0, live_parameters = 0;  // elements, ZeRO
+  bool overlap = false;
+};
+
+struct TorchRun {
+  std::string program;           // "huggingface", "torchtitan", "deepspeed", "fsdp"
+  ModelShape shape;
+  Count batch = 1, seq = 0;      // of one micro batch on one rank; tokens of one sample after context parallel
+  Count accumulation = 1;
+  int stored_width = 2;          // of the weights that the optimizer steps
+  int compute_width = 2;         // of the weights as the layers read them
+  int autocast = 0;              // compute type under torch.autocast, 0: off
+  int packed_bits = 0;           // quantised frozen base
+  tape::AttentionKernel kernel = tape::AttentionKernel::flash;
+  bool variable_length = false;  // flash-attn's own calls: images of a tower need no splitting
+  bool mask = false;             // attention gets an explicit mask (a sliding window shorter than the sample)
+  bool checkpoint = false;
+  Count checkpoint_every = 1;    // layers; torchtitan's selective layer mode
+  bool selective_ops = false;    // torchtitan's selective op mode
+  bool fused_norm = false, fused_kernels = false;  // one-kernel norm; Liger's set
+  LossKind loss = LossKind::logits;
+  Count loss_chunks = 8;
+  double routing = 1.0;          // rows of this rank's experts over the mean
+  double hidden_dropout = 0;
+  AdapterSetup adapter;
+  OptimizerSetup optimizer;
+  ShardSetup shard;
+  Count tensor = 1, pipeline = 1, expert = 1, context = 1, world = 1;
+  Count first_layer = 0, last_layer = 0;  // of the stage: [first, last)
+  bool embedding = true, head = true;     // held by the stage
+  Count in_flight = 1;                    // micro batches whose activations are held at once
+  Count workspace = 0;           // bytes of one cuBLAS workspace
+};
+
+// Reads the settings; what was taken for granted goes to `assumptions`. Errors: not_found (sequence length, shape), conflict (sizes that
+// cannot be), unsupported (layouts that are not modelled).
+parsers::Result<TorchRun> torch_run(const parsers::RunConfig& config, Assumptions& assumptions);
+
+}  // namespace triage::signatures::memory

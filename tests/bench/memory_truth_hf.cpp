@@ -1,0 +1,193 @@
+// Predicted against measured memory of Hugging Face models on one device: tests/corpus/memory/huggingface-h200.jsonl (one run a line, bytes
+// of torch.cuda.memory_allocated). Prints a table, and with --floor fails above the stated errors.
+// usage: memory_truth_hf FILE [--floor] [--terms]
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "parsers/config/run_config.hpp"
+#include "signatures/memory/frameworks.hpp"
+
+using nlohmann::json;
+using triage::parsers::Key;
+using triage::parsers::RunConfig;
+namespace memory = triage::signatures::memory;
+
+namespace {
+
+// The settings of a row under the tool's own keys; what the script that made the rows did not set is transformers' default.
+RunConfig config_of(const json& row) {
+  RunConfig config;
+  const auto number = [&](Key key, std::int64_t value) { config.set(key, value, "row"); };
+  const auto word = [&](Key key, const std::string& value) { config.set(key, value, "row"); };
+  const auto flag = [&](Key key, bool value) { config.set(key, value, "row"); };
+  const std::string family = row.at("family");
+  word(Key::framework, "huggingface");
+  number(Key::layers, row.at("layers"));
+  word(Key::dtype, row.at("dtype"));
+  word(Key::attention, row.at("attn"));
+  word(Key::gpu, "NVIDIA H200");
+  flag(Key::gated_mlp, true);
+  flag(Key::tied_embeddings, false);
+  if (row.at("ckpt").get<bool>()) word(Key::recompute, "full");
+  const std::string optimizer = row.at("opt");
+  word(Key::optimizer, optimizer.substr(0, optimizer.find('_')));
+  flag(Key::optimizer_fused, optimizer == "adamw_fused");
+  if (optimizer == "adamw_loop") flag(Key::optimizer_foreach, false);
+  if (family == "vl") {
+    const json& text = row.at("text");
+    const json& vision = row.at("vision");
+    const std::int64_t images = row.at("images"), tokens = row.at("tokens");
+    word(Key::model_type, "qwen3_vl");
+    number(Key::hidden, text.at("hidden"));
+    number(Key::ffn, text.at("ffn"));
+    number(Key::heads, text.at("heads"));
+    number(Key::kv_heads, text.at("kv"));
+    number(Key::vocab, text.at("vocab"));
+    flag(Key::qk_norm, true);
+    number(Key::micro_batch, images);
+    number(Key::seq_length, tokens / images);
+    number(Key::vision_layers, vision.at("depth"));
+    number(Key::vision_hidden, vision.at("hidden"));
+    number(Key::vision_ffn, vision.at("ffn"));
+    number(Key::vision_heads, vision.at("heads"));
+    number(Key::vision_patch, vision.at("patch"));
+    number(Key::vision_temporal_patch, 2);
+    number(Key::vision_merge, vision.at("merge"));
+    number(Key::vision_mergers, 1 + static_cast<std::int64_t>(vision.at("deepstack").size()));
+    number(Key::vision_positions, 2304);
+    number(Key::images, images);
+    number(Key::image_grid_height, row.at("grid"));
+    number(Key::image_grid_width, row.at("grid"));
+    flag(Key::freeze_vision, row.at("freeze_vision"));
+    return config;
+  }
+  word(Key::model_type, family == "moe" ? "qwen3_moe" : "llama");
+  number(Key::hidden, row.at("hidden"));
+  number(Key::ffn, row.at("ffn"));
+  number(Key::heads, row.at("heads"));
+  number(Key::kv_heads, row.at("kv"));
+  number(Key::vocab, row.at("vocab"));
+  number(Key::micro_batch, row.at("mbs"));
+  number(Key::seq_length, row.at("seq"));
+  if (family == "moe") {
+    number(Key::head_dim, 128);
+    flag(Key::qk_norm, true);
+    number(Key::experts, row.at("experts"));
+    number(Key::experts_per_token, row.at("topk"));
+    number(Key::expert_ffn, row.at("moe_ffn"));
+  }
+  return config;
+}
+
+struct Prediction {
+  double forward = 0, backward = 0, steady = 0, peak = 0;  // of the first step, of the first step, between steps, of all steps
+};
+
+Prediction predict(const memory::StageEstimate& stage) {
+  Prediction out;
+  double states = 0;
+  for (const memory::PhaseEstimate& phase : stage.phases) {
+    const double bytes = static_cast<double>(phase.allocated.mid.count());
+    out.peak = std::max(out.peak, bytes);
+    double optimizer = 0;
+    for (const memory::Term& term : phase.terms)
+      if (term.name == memory::term::kOptimizer) optimizer = static_cast<double>(term.mid.count());
+    states = std::max(states, optimizer);
+    if (phase.phase == memory::Phase::forward || phase.phase == memory::Phase::loss)
+      out.forward = std::max(out.forward, bytes - optimizer);
+    if (phase.phase != memory::Phase::optimizer_step) out.backward = std::max(out.backward, bytes - optimizer);
+  }
+  out.steady = static_cast<double>(stage.static_bytes.count());
+  return out;
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const auto has = [&](const char* name) { return std::find(arguments.begin(), arguments.end(), name) != arguments.end(); };
+  if (arguments.empty()) return std::fprintf(stderr, "usage: memory_truth_hf FILE [--floor] [--terms]\n"), 2;
+  std::ifstream file(arguments[0]);
+  std::string line;
+  std::map<std::string, std::vector<double>> errors;
+  std::vector<json> rows;
+  std::vector<double> predicted;
+  while (std::getline(file, line)) {
+    json row = json::parse(line, nullptr, false);
+    if (row.is_discarded() || !row.contains("peak") || row["peak"].is_null()) continue;
+    const auto estimate = memory::estimate_torch(config_of(row));
+    if (!estimate.ok()) {
+      std::printf("%s: %s\n", row.dump().substr(0, 80).c_str(), estimate.error().message().c_str());
+      return 1;
+    }
+    const memory::StageEstimate& stage = estimate->stages.front();
+    const Prediction p = predict(stage);
+    std::string name = row["family"].get<std::string>() + " L" + row["layers"].dump() + " b" + row["mbs"].dump() + " s" + row["seq"].dump() +
+                       " " + row["attn"].get<std::string>() + " " + row["dtype"].get<std::string>() + " " + row["opt"].get<std::string>();
+    if (row["ckpt"].get<bool>()) name += " ckpt";
+    std::printf("%-52s", name.c_str());
+    const auto compare = [&](const char* what, double value) {
+      const double truth = row[what].get<double>();
+      const double error = (value - truth) / truth * 100;
+      errors[what].push_back(std::abs(error));
+      std::printf("  %s %8.3f %8.3f %+6.2f%%", what, truth / 1073741824.0, value / 1073741824.0, error);
+    };
+    compare("peak_forward", p.forward);
+    compare("peak_backward", p.backward);
+    compare("steady", p.steady);
+    compare("peak", p.peak);
+    const auto parameters = static_cast<double>(stage.dense_parameters + stage.expert_parameters);
+    std::printf("  parameters %+lld\n", static_cast<long long>(parameters) - row["params"].get<long long>());
+    if (has("--terms"))
+      for (const memory::PhaseEstimate& phase : stage.phases) {
+        std::printf("    %s %.3f:", std::string(memory::phase_name(phase.phase)).c_str(), phase.allocated.mid.gib());
+        for (const memory::Term& term : phase.terms) std::printf(" %s %.3f", term.name.c_str(), term.mid.gib());
+        std::printf("\n");
+      }
+    rows.push_back(std::move(row));
+    predicted.push_back(p.peak);
+  }
+  if (rows.empty()) return std::fprintf(stderr, "no rows in %s\n", arguments[0].c_str()), 1;
+  bool good = true;
+  for (auto& [what, list] : errors) {
+    const double worst = *std::max_element(list.begin(), list.end());
+    std::printf("%-14s %zu rows: median error %.3f %%, worst %.3f %%\n", what.c_str(), list.size(), median(list), worst);
+    good = good && median(list) <= 0.5 && worst <= 2.0;
+  }
+  // Savings: pairs of rows that differ in one setting.
+  std::size_t pairs = 0, outside = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    for (std::size_t j = i + 1; j < rows.size(); ++j) {
+      std::string knob;
+      int different = 0;
+      for (const char* key : {"family", "hidden", "ffn", "layers", "heads", "kv", "vocab", "mbs", "seq", "ckpt", "opt", "attn", "dtype", "experts",
+                              "topk", "moe_ffn", "grid", "images", "freeze_vision"})
+        if (rows[i].value(key, json()) != rows[j].value(key, json())) ++different, knob = key;
+      if (different != 1) continue;
+      const double truth = rows[i]["peak"].get<double>() - rows[j]["peak"].get<double>(), value = predicted[i] - predicted[j];
+      const double miss = std::abs(value - truth);
+      const bool within = miss <= 0.05 * std::abs(truth) || miss <= 0.25 * 1073741824.0;
+      ++pairs;
+      if (!within) ++outside;
+      std::printf("saving by %-13s %s -> %s: measured %+8.3f GiB, predicted %+8.3f%s\n", knob.c_str(), rows[i][knob].dump().c_str(),
+                  rows[j][knob].dump().c_str(), truth / 1073741824.0, value / 1073741824.0, within ? "" : "   OUTSIDE");
+    }
+  std::printf("savings: %zu pairs, %zu outside 5 %% or 0.25 GiB\n", pairs, outside);
+  good = good && outside == 0 && pairs > 0;
+  if (!good) std::printf("above the floors: median 0.5 %%, worst 2 %%, savings within 5 %% or 0.25 GiB\n");
+  return has("--floor") && !good ? 1 : 0;
+}
