@@ -71,7 +71,7 @@ TEST_CASE("settings change the peak in the direction and by the amount that thei
   const auto less = [&](Key key, triage::parsers::Value value) { return (base - peak(with(llama(), key, std::move(value)))) / kGib; };
   // Two states of 2 bytes for 1.012 B parameters go.
   CHECK(less(Key::optimizer, std::string("sgd")) == doctest::Approx(3.770).epsilon(0.01));
-  CHECK(less(Key::optimizer, std::string("adamw_8bit")) > 0.6);
+  CHECK(less(Key::optimizer, std::string("adamw_8bit")) > 0.3);
   CHECK(less(Key::optimizer, std::string("adafactor")) == doctest::Approx(3.76).epsilon(0.01));
   CHECK(less(Key::optimizer, std::string("lion")) == doctest::Approx(1.885).epsilon(0.02));
   CHECK(less(Key::optimizer, std::string("paged_adamw")) == doctest::Approx(3.770).epsilon(0.01));
@@ -91,7 +91,7 @@ TEST_CASE("adapters leave the base without gradients and states") {
   const auto estimate = memory::estimate_torch(c);
   REQUIRE(estimate.ok());
   CHECK(term(c, memory::Phase::optimizer_step, memory::term::kOptimizer) < 0.02 * kGib);
-  CHECK(peak(c) < peak(llama()) - 5 * kGib);
+  CHECK(peak(c) < peak(llama()) - 4 * kGib);
   RunConfig packed = with(c, Key::quantization, std::string("4bit"));
   CHECK(term(packed, memory::Phase::forward, memory::term::kWeights) < 0.7 * term(c, memory::Phase::forward, memory::term::kWeights));
   // Checkpointing works where no input of the first layer needs a gradient.
