@@ -35,6 +35,11 @@ constexpr NameRow kModel[] = {
     {"max_position_embeddings", Key::max_positions},
     {"mtp_num_layers", Key::mtp_layers, How::plain, "0"},
     {"window_size", Key::sliding_window, How::window},
+    {"masked_softmax_fusion", Key::softmax_fusion},
+    {"rope_fusion", Key::rope_fusion},
+    {"apply_rope_fusion", Key::rope_fusion},
+    {"bias_swiglu_fusion", Key::mlp_fusion},
+    {"create_attention_mask_in_dataloader", Key::attention_mask},
     {"attention_dropout", Key::attention_dropout},
     {"hidden_dropout", Key::hidden_dropout},
     {"transformer_impl", Key::transformer_impl},
@@ -60,6 +65,7 @@ constexpr NameRow kMoe[] = {
     {"moe_permute_fusion", Key::moe_permute_fusion},
     {"moe_shared_expert_overlap", Key::moe_shared_overlap},
     {"moe_router_dtype", Key::moe_router_dtype},
+    {"overlap_moe_expert_parallel_comm", Key::moe_comm_overlap},
 };
 
 constexpr NameRow kMla[] = {

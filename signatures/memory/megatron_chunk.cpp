@@ -1,0 +1,221 @@
+#include "signatures/memory/megatron_chunk.hpp"
+
+#include <algorithm>
+
+namespace triage::signatures::memory {
+namespace {
+
+double real(Count n) { return static_cast<double>(n); }
+
+// Tokens, labels and positions (8 bytes each), loss mask (4), and the attention mask as bytes where the loader makes one.
+double batch_bytes(const MegatronSetup& run, const StageChunk& chunk) {
+  if (!chunk.embedding && !chunk.loss) return 0;
+  const Layout& l = run.layout;
+  const double mask = run.attention_mask
+                          ? real(l.micro_batch) * real(l.seq_length) * real(l.seq_length) / real(l.context)
+                          : 0;
+  return 28 * l.tokens() + mask;
+}
+
+// Which layers are one checkpoint: uniform groups, or the first layers of the chunk one by one.
+std::vector<std::size_t> checkpoints(const MegatronSetup& run, std::size_t layers) {
+  std::vector<std::size_t> groups;  // sizes; 0: an ordinary layer
+  const RecomputeRules& r = run.recompute;
+  std::size_t done = 0;
+  if (r.kind == RecomputeRules::Kind::uniform) {
+    while (done < layers) {
+      const std::size_t n = std::min(layers - done, static_cast<std::size_t>(r.layers));
+      groups.push_back(n);
+      done += n;
+    }
+  } else {
+    const std::size_t first = r.kind == RecomputeRules::Kind::block
+                                  ? std::min(layers, static_cast<std::size_t>(r.layers))
+                                  : 0;
+    for (std::size_t i = 0; i < layers; ++i) groups.push_back(i < first ? 1 : 0);
+  }
+  return groups;
+}
+
+// Output layer and loss. N logits: the linear layer's output (w N) and fp32 soft-max (4 N) worked on in place and saved; the native
+// fusion keeps the fp32 logits beside it. Multi-token prediction runs output layer and loss once more a layer, each saving its own.
+void loss_forward(const MegatronSetup& run, Arena& arena, double logits) {
+  const double w = run.weight;
+  arena.take(Part::logits, logits * w);
+  if (run.loss_fusion == "native") {
+    arena.take(Part::logits, logits * 8);
+    arena.drop(Part::logits, logits * (4 + w));
+  } else if (w < 4) {
+    arena.take(Part::logits, logits * 4);
+    arena.drop(Part::logits, logits * w);
+  }
+}
+
+void loss_backward(const MegatronSetup& run, Arena& arena, double logits, const LayerSizes& z) {
+  const double w = run.weight;
+  if (w < 4) {
+    arena.take(Part::logits, logits * w);
+    arena.drop(Part::logits, logits * 4);
+  }
+  const double weight = run.grad_fusion ? 0 : real(run.padded_vocab) / real(run.layout.tensor) * real(run.shape.hidden) * w;
+  arena.take(Part::transient, z.hidden_full + (run.layout.sequence_parallel ? z.hidden : 0));
+  arena.touch(Part::weight_gradient, weight);
+  arena.drop(Part::logits, logits * w);
+  arena.drop(Part::transient, z.hidden_full - (run.layout.sequence_parallel ? 0 : z.hidden));
+}
+
+}  // namespace
+
+ChunkCost chunk_cost(const MegatronSetup& run, const StageChunk& chunk, Imbalance imbalance) {
+  ChunkCost cost;
+  Arena arena;
+  std::vector<Layer> layers;
+  for (const Count i : chunk.layers) layers.emplace_back(run, run.shape.is_moe(i), imbalance);
+  const Layer plain(run, false, imbalance);
+  const LayerSizes& z = plain.sizes();
+  const double batch = batch_bytes(run, chunk);
+  arena.take(Part::dense, batch);
+  // Input: embeddings, or what the stage before sent.
+  const double mask = chunk.embedding && run.hidden_dropout > 0 ? z.hidden / run.weight : 0;
+  if (chunk.embedding) arena.touch(Part::transient, z.hidden_full);
+  const double input = run.recompute.distribute_saved && !run.layout.sequence_parallel
+                           ? z.hidden / real(run.layout.tensor)
+                           : z.hidden;
+  arena.take(Part::dense, z.hidden + mask);
+  const std::vector<std::size_t> groups = checkpoints(run, layers.size());
+  std::size_t at = 0, done = 0;
+  std::vector<double> offloaded(layers.size(), 0);
+  for (const std::size_t group : groups) {
+    const std::size_t n = std::max<std::size_t>(1, group);
+    for (std::size_t i = 0; i < n; ++i, ++at) {
+      if (group == 0) {
+        const double before = arena.sum();
+        layers[at].forward(arena);
+        // Layers whose activations go to the host leave their output only.
+        if (done < static_cast<std::size_t>(run.offload_layers)) {
+          offloaded[at] = arena.sum() - before - z.hidden;
+          arena.drop(Part::dense, offloaded[at]);
+        }
+      } else {
+        layers[at].forward_only(arena);
+        if (i > 0) arena.drop(Part::dense, z.hidden);  // only a group's input stays
+      }
+      ++done;
+    }
+    if (group > 0 && input < z.hidden) arena.drop(Part::dense, z.hidden - input);
+  }
+  cost.forward_top = arena.top();
+  const double logits = run.layout.tokens() * real(run.padded_vocab) / real(run.layout.tensor);
+  std::vector<Layer> ahead;
+  for (Count i = 0; i < chunk.mtp_layers; ++i)
+    ahead.emplace_back(run, run.shape.has_experts() && run.shape.is_moe(run.shape.layers - 1), imbalance);
+  arena.mark();
+  for (const Layer& layer : ahead) {
+    arena.take(Part::dense, 5 * z.hidden);  // two norms, their joined output, the projection's output
+    layer.forward(arena);
+    if (chunk.loss) loss_forward(run, arena, logits);
+  }
+  if (chunk.loss) {
+    arena.take(Part::dense, z.hidden);  // final norm
+    loss_forward(run, arena, logits);
+    cost.loss_top = arena.top();
+  }
+  cost.kept = arena.live();
+  arena.mark();
+  if (chunk.loss) {
+    loss_backward(run, arena, logits, z);
+    arena.drop(Part::dense, z.hidden);
+    arena.take(Part::transient, z.hidden);
+    arena.drop(Part::transient, z.hidden);
+    cost.loss_backward_top = arena.top();
+  } else {
+    arena.take(Part::transient, z.hidden);  // gradient from the stage after
+  }
+  arena.mark();
+  for (std::size_t i = ahead.size(); i-- > 0;) {
+    if (chunk.loss) loss_backward(run, arena, logits, z), arena.drop(Part::transient, z.hidden);
+    arena.drop(Part::dense, z.hidden);
+    ahead[i].backward(arena);
+    arena.drop(Part::dense, 5 * z.hidden);
+  }
+  std::size_t last = layers.size();
+  for (std::size_t g = groups.size(); g-- > 0;) {
+    const std::size_t n = std::max<std::size_t>(1, groups[g]);
+    arena.drop(Part::dense, z.hidden);  // the group's output: its reader is done
+    if (groups[g] == 0) {
+      arena.take(Part::dense, offloaded[last - 1]);
+      layers[last - 1].backward(arena);
+    } else {
+      if (input < z.hidden) arena.take(Part::dense, z.hidden - input);
+      for (std::size_t i = last - n; i < last; ++i) layers[i].forward(arena);
+      // The last output is held by the checkpoint until the group is done.
+      for (std::size_t i = last; i-- > last - n;) {
+        if (i + 1 < last) arena.drop(Part::dense, z.hidden);
+        layers[i].backward(arena);
+      }
+      arena.drop(Part::dense, z.hidden);
+    }
+    last -= n;
+  }
+  if (chunk.embedding) {
+    const double weight = real(run.padded_vocab) / real(run.layout.tensor) * real(run.shape.hidden) * run.weight;
+    arena.touch(Part::weight_gradient, weight + z.hidden_full);
+  }
+  cost.backward_top = arena.top();
+  return cost;
+}
+
+namespace {
+
+void raise(Parts& top, const Parts& live) {
+  if (total(live) > total(top)) top = live;
+}
+
+constexpr Count kSteps = 4096;  // micro batches walked through: the pattern repeats long before
+
+}  // namespace
+
+// Warm-up counts: NVIDIA/Megatron-LM@d98e8a6: megatron/core/pipeline_parallel/schedules.py
+// (forward_backward_pipelining_with_interleaving, get_schedule_table, get_pp_rank_microbatches).
+StepTops walk_schedule(const MegatronSetup& run, Count rank, const std::vector<ChunkCost>& chunks) {
+  const Layout& l = run.layout;
+  const Count v = static_cast<Count>(chunks.size());
+  const Count microbatches = std::min(l.microbatches, std::max<Count>(kSteps / v, 4 * l.pipeline));
+  StepTops tops;
+  Parts held{};
+  const auto forward = [&](Count chunk) {
+    const ChunkCost& c = chunks[static_cast<std::size_t>(chunk)];
+    raise(tops.forward, held + c.forward_top);
+    if (total(c.loss_top) > 0) raise(tops.loss, held + c.loss_top);
+    held = held + c.kept;
+  };
+  const auto backward = [&](Count chunk) {
+    const ChunkCost& c = chunks[static_cast<std::size_t>(chunk)];
+    held = held + c.kept * -1.0;
+    if (total(c.loss_backward_top) > 0) raise(tops.loss_backward, held + c.loss_backward_top);
+    raise(tops.backward, held + c.backward_top);
+  };
+  // Order of (chunk) for the k-th forward pass: groups of micro batches go through all chunks.
+  std::vector<Count> order;
+  const Count group = std::max<Count>(1, v > 1 ? l.microbatch_group : 1);
+  for (Count first = 0; first < microbatches; first += group)
+    for (Count chunk = 0; chunk < v; ++chunk)
+      for (Count m = first; m < std::min(microbatches, first + group); ++m) order.push_back(chunk);
+  const Count all = static_cast<Count>(order.size());
+  Count warm = l.pipeline - rank - 1;
+  if (v > 1) {
+    warm = 2 * (l.pipeline - rank - 1) + (v - 1) * group;
+    if (run.expert_overlap) ++warm;
+  }
+  warm = std::min(warm, all);
+  const auto nth = [&](Count i) { return order[static_cast<std::size_t>(i)]; };
+  for (Count i = 0; i < warm; ++i) forward(nth(i));
+  for (Count i = warm; i < all; ++i) {
+    forward(nth(i));
+    backward(v - 1 - nth(i - warm));
+  }
+  for (Count i = all - warm; i < all; ++i) backward(v - 1 - nth(i));
+  return tops;
+}
+
+}  // namespace triage::signatures::memory

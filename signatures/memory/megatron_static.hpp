@@ -1,0 +1,36 @@
+// What a Megatron rank holds from the first step on: weights, main gradients, optimizer states, persistent buffers.
+#pragma once
+
+#include <vector>
+
+#include "signatures/memory/megatron_setup.hpp"
+#include "signatures/memory/term.hpp"
+
+namespace triage::signatures::memory {
+
+struct RankParameters {
+  double dense = 0;    // embeddings, attention, MLP, norms, routers, vision tower
+  double expert = 0;   // routed experts
+  double outside = 0;  // of `dense`: embedding, output layer, final norm: no unit of FSDP
+  double largest_unit = 0;  // of FSDP: the largest layer, experts included
+  double frozen = 0;   // of `dense`: no gradients, no states
+  double linear = 0;   // of dense + expert: weights of linear layers (fp8)
+};
+RankParameters rank_parameters(const MegatronSetup& run, const Stage& stage);
+
+struct StaticMemory {
+  double weights = 0, gradients = 0, optimizer = 0;
+  double moments = 0;        // of `optimizer`: not there before the first step ends
+  double gradient_copy = 0;  // fp32, from the optimizer's step to the next step's start
+  double step_temporary = 0; // of torch's own Adam
+  double initial = 0;        // highest moment while the buffers are made
+  double gathered = 0;       // of FSDP: parameters outside units, at rest
+  double unit = 0;           // of FSDP: gathered units and their gradients during forward and backward
+};
+StaticMemory static_memory(const MegatronSetup& run, const RankParameters& parameters);
+
+// Persistent buffers beside the states: score buffer of unfused attention and gather buffer of sequence parallel (one, the larger),
+// rotary table, causal mask, dispatchers' memory, dummy weight gradients.
+std::vector<Term> persistent_buffers(const MegatronSetup& run, const Stage& stage);
+
+}  // namespace triage::signatures::memory
