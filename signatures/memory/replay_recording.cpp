@@ -187,10 +187,10 @@ void ReplayTraceBuilder::segment_made(const TraceEvent& event, bool mapped) {
 
 void ReplayTraceBuilder::segment_gone(const TraceEvent& event, bool mapped) {
   if (!release_) {
-    release_ = Release{out_.requests.size(), reserved_, 0, false};
+    release_ = Release{out_.requests.size(), reserved_, 0, event.stack, 0, false};
     add(Kind::empty_cache, event, 0);
   }
-  if (is_empty_cache_ && event.stack != 0 && !release_->certain) release_->certain = is_empty_cache_(event.stack);
+  if (is_empty_cache_ && event.stack != 0 && !release_->by_hand) release_->by_hand = is_empty_cache_(event.stack);
   reserve(-event.size);
   ++(mapped ? out_.recorded.segments_unmapped : out_.recorded.segments_freed);
   if (mapped) {
@@ -207,6 +207,7 @@ void ReplayTraceBuilder::end_release(const TraceEvent& next) {
   if (next.action == TraceAction::segment_alloc || next.action == TraceAction::segment_map) release_->wanted = next.size;
   if (next.action == TraceAction::oom)
     release_->wanted = segment_size(block_size(plausible(next.size) ? next.size : kMostBytes, out_.settings), out_.settings);
+  release_->next_stack = next.stack;
   releases_.push_back(*release_);
   release_.reset();
 }
@@ -224,19 +225,27 @@ void ReplayTraceBuilder::out_of_memory(const TraceEvent& event) {
   oom_free_ = free;
 }
 
-// A release that made room for a request is the allocator's own doing: the replay decides anew. Told from empty_cache() by what
-// follows: a new segment, for which there cannot have been room before.
+// Did the allocator give the segments back itself, for the request that follows? Then both carry the stack of that request.
+// Without stacks: there was no room for it before. Where nothing tells how much there was, empty_cache() is assumed, which
+// gives back the same.
+bool ReplayTraceBuilder::made_room(const Release& release) const {
+  if (release.by_hand || release.wanted == 0) return false;
+  if (release.stack != 0 && release.next_stack != 0) return release.stack == release.next_stack;
+  if (out_.settings.garbage_collection_threshold > 0) return true;
+  return oom_reserved_ && !limited_ && release.reserved + release.wanted > *oom_reserved_ + *oom_free_;
+}
+
+// Where the allocator made room the replay decides anew.
 void ReplayTraceBuilder::decide_releases() {
   if (release_) releases_.push_back(*release_);
   std::vector<bool> drop(out_.requests.size(), false);
   bool any = false;
   for (const Release& release : releases_) {
-    std::int64_t room = reserved_peak_;
-    if (oom_reserved_ && !limited_) room = std::max(room, *oom_reserved_ + *oom_free_);
-    const bool own = out_.settings.garbage_collection_threshold > 0 || release.reserved + release.wanted > room;
-    if (release.certain || release.wanted == 0 || !own) continue;
+    if (!made_room(release)) continue;
     drop[release.request] = any = true;
     ++out_.recorded.retries;
+    const std::int64_t too_much = release.reserved + release.wanted;
+    if (!retry_short_of_ || too_much < *retry_short_of_) retry_short_of_ = too_much;
   }
   if (!any) return;
   std::vector<std::uint32_t> moved(out_.requests.size() + 1);
@@ -264,6 +273,9 @@ ReplayTrace ReplayTraceBuilder::finish() {
   out_.recorded.allocated_peak = (last_.empty() ? 0 : std::max<std::int64_t>(0, allocated_end - allocated_)) + allocated_peak_;
   if (oom_reserved_ && !limited_)
     out_.capacity = Bytes(std::max(out_.recorded.start_reserved + *oom_reserved_ + *oom_free_, out_.recorded.reserved_peak));
+  // Room was made and no request failed: the device held less than what the tightest of them needed.
+  if (!oom_reserved_ && retry_short_of_ && out_.settings.garbage_collection_threshold == 0)
+    out_.capacity = Bytes(std::max(out_.recorded.start_reserved + *retry_short_of_ - 1, out_.recorded.reserved_peak));
   if (limited_) out_.limit_at_least = Bytes(out_.recorded.reserved_peak);
   return std::move(out_);
 }

@@ -56,7 +56,8 @@ class ReplayTraceBuilder {
   struct Release {
     std::size_t request = 0;     // where it stands among the requests
     std::int64_t reserved = 0, wanted = 0;   // reserved before, relative to the start; segment that was made next, 0 none
-    bool certain = false;        // by the stack
+    std::uint32_t stack = 0, next_stack = 0; // of the first of them, and of what came next; 0: not recorded
+    bool by_hand = false;        // empty_cache() stands on the stack
   };
 
   std::uint16_t stream_of(std::uint64_t stream);
@@ -72,6 +73,7 @@ class ReplayTraceBuilder {
   void end_release(const parsers::TraceEvent& next);
   Live& live_before(const parsers::TraceEvent& event);
   void reserve(std::int64_t change);
+  bool made_room(const Release& release) const;
   void decide_releases();
   void rebuild_start();
   void lay_out(StartSegment& segment, std::vector<Before>& blocks, std::size_t first, std::size_t last) const;
@@ -93,7 +95,7 @@ class ReplayTraceBuilder {
   std::optional<Release> release_;
   std::vector<Release> releases_;
   std::int64_t reserved_ = 0, reserved_peak_ = 0, allocated_ = 0, allocated_peak_ = 0;   // relative to the start
-  std::optional<std::int64_t> oom_reserved_, oom_free_;
+  std::optional<std::int64_t> oom_reserved_, oom_free_, retry_short_of_;   // too much for the device, in a retry
   bool limited_ = false;
 };
 
