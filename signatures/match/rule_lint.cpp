@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -124,6 +125,25 @@ class Linter {
     }
   }
 
+  // One line, one cause: two roots of different kinds on the same example leave the answer to chance, unless one of the kinds only says
+  // less. An example stands for what its rule means, so the other rule is the one to guard.
+  void overlaps(const Signature& rule, const std::vector<LineTrial>& lines, std::set<std::string>& told) {
+    if (rule.role != Role::root) return;
+    for (const LineTrial& line : lines) {
+      const auto own = std::find_if(line.findings.begin(), line.findings.end(), [&](const Finding& f) { return f.rule == rule.id; });
+      if (own == line.findings.end()) continue;
+      for (const Finding& other : line.findings)
+        if (other.role == Role::root && !related(own->kind, other.kind) && told.insert(other.rule).second)
+          fault(rule, "its example also fires '" + other.rule + "' of kind '" + other.kind + "'", "guard one of the two with 'unless', or make it stricter", line.text);
+    }
+  }
+
+  static bool related(const std::string& a, const std::string& b) {
+    const std::string& shorter = a.size() < b.size() ? a : b;
+    const std::string& longer = a.size() < b.size() ? b : a;
+    return longer.starts_with(shorter) && (longer.size() == shorter.size() || longer[shorter.size()] == '.');
+  }
+
   // A rule is shadowed when each of its examples also fires another rule of the same kind and role: it adds nothing.
   void shadows() {
     std::vector<Error> faults;
@@ -131,10 +151,13 @@ class Linter {
     if (!set) return;
     for (const Signature& rule : rules_) {
       std::vector<std::string> others;
+      std::set<std::string> told;
       bool first = true;
       for (const Example& example : rule.examples) {
         std::vector<std::string> here;
-        for (const LineTrial& line : try_text(*set, example.text))
+        const std::vector<LineTrial> lines = try_text(*set, example.text);
+        overlaps(rule, lines, told);
+        for (const LineTrial& line : lines)
           for (const Finding& finding : line.findings) here.push_back(finding.rule);
         if (first) others = here;
         std::erase_if(others, [&](const std::string& id) { return std::find(here.begin(), here.end(), id) == here.end(); });

@@ -214,7 +214,7 @@ class Splitter {
       const Item* end = end_of(item);
       if (end == nullptr) return false;
       return std::none_of(items.begin(), items.end(), [&](const Item& other) {
-        return end_of(other) == nullptr && ends_the_run(other) && before(item, other) != false && before(other, *end) != false;
+        return end_of(other) == nullptr && ends_the_run(other) && before(item, other) == true && before(other, *end) == true;
       });
     };
     const bool fatal = std::any_of(items.begin(), items.end(), [&](const Item& item) { return ends_the_run(item) && !got_over(item); });

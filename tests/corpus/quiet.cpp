@@ -1,9 +1,12 @@
-// Healthy logs on which nothing may fire. usage: quiet_logs FOLDER [--verbose]
-// FOLDER/*.log, *.log.gz. --verbose also lists what was found and judged harmless.
+// Healthy logs on which nothing may fire. usage: quiet_logs FOLDER [--verbose] [--lines]
+// FOLDER/*.log, *.log.gz. --verbose also lists what was found and judged harmless; --lines what each line fires when it stands alone:
+// which alarms only the lines around it keep away.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <string>
 
 #include "tests/support/scan.hpp"
 
@@ -11,11 +14,15 @@ namespace fs = std::filesystem;
 using namespace triage;
 
 int main(int argc, char** argv) {
-  bool verbose = false;
+  bool verbose = false, lines = false;
   std::vector<fs::path> logs;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--verbose") == 0) {
       verbose = true;
+      continue;
+    }
+    if (std::strcmp(argv[i], "--lines") == 0) {
+      lines = true;
       continue;
     }
     for (const auto& entry : fs::directory_iterator(argv[i])) {
@@ -35,6 +42,13 @@ int main(int argc, char** argv) {
       const signatures::Diagnosis& d = incident.diagnosis;
       std::printf("%s:%llu: fired %s: %.160s\n", log.filename().c_str(), static_cast<unsigned long long>(d.root.line), d.kind.c_str(), d.root.text.c_str());
       ++fired;
+    }
+    if (lines) {
+      std::ifstream in(log);
+      std::string line;
+      for (std::uint64_t number = 1; std::getline(in, line); ++number)
+        for (const auto& incident : tests::scan_text(line).incidents)
+          std::printf("  %s:%llu: alone %s: %.140s\n", log.filename().c_str(), static_cast<unsigned long long>(number), incident.diagnosis.kind.c_str(), line.c_str());
     }
     if (!verbose) continue;
     for (const signatures::Handled& h : answer.handled)

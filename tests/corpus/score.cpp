@@ -2,6 +2,7 @@
 // FOLDER/*/*/{log.txt,label.json}
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace triage;
+
+constexpr double kCalibration = 15;   // percent
 
 struct Share {
   int right = 0, all = 0;
@@ -69,6 +72,7 @@ int main(int argc, char** argv) {
   Share kind, line, rank, quiet, phase;
   std::map<std::string, Share> families;
   std::array<Share, 5> confidence;   // stated confidence below 0.6, 0.7, 0.8, 0.9, 1
+  std::array<double, 5> stated_sum{};
   for (const fs::path& folder : cases) {
     const nlohmann::json label = nlohmann::json::parse(read(folder / "label.json"));
     const std::string wanted = label["kind"];
@@ -100,7 +104,9 @@ int main(int argc, char** argv) {
         if (!phase_ok) faults += " (phase " + std::string(signatures::phase_name(d.phase)) + " not " + label["phase"].get<std::string>() + ")";
       }
       const double stated = std::clamp(d.confidence, 0.0, 1.0);
-      confidence[static_cast<std::size_t>(stated < 0.6 ? 0 : stated < 0.7 ? 1 : stated < 0.8 ? 2 : stated < 0.9 ? 3 : 4)].add(kind_ok && line_ok);
+      const std::size_t bin = stated < 0.6 ? 0 : stated < 0.7 ? 1 : stated < 0.8 ? 2 : stated < 0.9 ? 3 : 4;
+      confidence[bin].add(kind_ok && line_ok);
+      stated_sum[bin] += stated;
     }
     if (!faults.empty() || verbose)
       std::printf("  %-52s %-24s%s\n", folder.filename().string().substr(0, 52).c_str(), wanted.c_str(), faults.c_str());
@@ -117,9 +123,20 @@ int main(int argc, char** argv) {
   row("phase", phase, 0);
   std::puts("\nfamily");
   for (const auto& [name, share] : families) std::printf("  %-12s %3d of %3d\n", name.c_str(), share.right, share.all);
-  std::puts("\nstated confidence   kind and line right");
+  // Calibration: in each bin the stated confidence should be near the share that was right. A small bin says little: the floor is on
+  // the mean difference, weighted by the number of cases.
+  std::puts("\nstated confidence   cases   stated    right");
   const char* const names[] = {"under 60 %", "60 to 70 %", "70 to 80 %", "80 to 90 %", "90 % and more"};
-  for (std::size_t i = 0; i < confidence.size(); ++i)
-    if (confidence[i].all > 0) std::printf("  %-16s %3d of %3d\n", names[i], confidence[i].right, confidence[i].all);
+  double difference = 0;
+  for (std::size_t i = 0; i < confidence.size(); ++i) {
+    const Share& share = confidence[i];
+    if (share.all == 0) continue;
+    const double mean = 100 * stated_sum[i] / share.all;
+    difference += std::abs(mean - share.percent()) * share.all;
+    std::printf("  %-16s %6d %7.1f%% %7.1f%%\n", names[i], share.all, mean, share.percent());
+  }
+  difference /= std::max(1, kind.all);
+  std::printf("  %-16s %6d %7s  %6.1f%%  at most %.0f%%\n", "mean difference", kind.all, "", difference, kCalibration);
+  good = difference <= kCalibration && good;
   return good || !floors ? 0 : 1;
 }
