@@ -4,6 +4,7 @@
 
 #include "parsers/base/quantity.hpp"
 #include "signatures/memory/replay_recording.hpp"
+#include "signatures/plan/replayed.hpp"
 
 namespace triage::daemon {
 
@@ -13,7 +14,8 @@ using parsers::Result;
 
 namespace {
 
-constexpr std::size_t kUnaskedEvents = 500'000;   // a tenth of a second
+constexpr std::size_t kUnaskedEvents = 500'000;   // a quarter of a second
+constexpr std::size_t kPlannedEvents = 5'000'000; // five seconds for ten settings, once a failure
 
 parsers::Status read_amount(const std::string& text, const char* option, std::optional<parsers::Bytes>& out) {
   if (text.empty()) return parsers::done();
@@ -59,6 +61,15 @@ std::vector<DeviceWhatIfs> what_ifs_of(const SnapshotAnalysis& analysis, const W
     out.push_back(std::move(device));
   }
   return out;
+}
+
+std::vector<signatures::AllocatorWhatIf> what_ifs_for_plan(const parsers::AllocatorSnapshot& snapshot, int device) {
+  const parsers::AllocatorTrace* events = snapshot.trace_of(device);
+  if (!events || events->size() > kPlannedEvents) return {};
+  const auto trace = signatures::replay_trace(snapshot, device);
+  if (!trace || trace->recorded.ooms == 0) return {};
+  const std::vector<signatures::AllocConf> settings = signatures::usual_settings(*trace);
+  return signatures::allocator_what_ifs(signatures::what_if(*trace, settings), *trace);
 }
 
 }  // namespace triage::daemon

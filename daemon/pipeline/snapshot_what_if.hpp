@@ -9,6 +9,7 @@
 #include "daemon/pipeline/snapshot_file.hpp"
 #include "parsers/base/result.hpp"
 #include "signatures/memory/what_if.hpp"
+#include "signatures/verdict/allocator_what_if.hpp"
 
 namespace triage::daemon {
 
@@ -34,5 +35,8 @@ parsers::Result<WhatIfRequest> read_what_if(const std::vector<std::string>& text
 // One entry for each device with events. Without settings only the check of the replay, and that only for a recording of moderate
 // length: it is not worth seconds that nobody asked for.
 std::vector<DeviceWhatIfs> what_ifs_of(const SnapshotAnalysis& analysis, const WhatIfRequest& request);
+
+// The usual settings for a device that ran out of memory, as the plan takes them. Empty: it did not, or nothing was recorded.
+std::vector<signatures::AllocatorWhatIf> what_ifs_for_plan(const parsers::AllocatorSnapshot& snapshot, int device);
 
 }  // namespace triage::daemon

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "signatures/plan/facts.hpp"
+#include "signatures/plan/replayed.hpp"
 #include "signatures/plan/saving.hpp"
 
 namespace triage::signatures {
@@ -107,8 +108,9 @@ class Planner {
     for (const CatalogueFix& entry : catalogue_) {
       Candidate candidate;
       candidate.entry = &entry;
-      if (counts(candidate) && possible(candidate) && applied(candidate))
-        candidates.push_back(std::move(candidate));
+      if (!counts(candidate) || !possible(candidate) || !applied(candidate)) continue;
+      candidate.weight = replay_weight(diagnosis_, entry.id, candidate.weight);
+      candidates.push_back(std::move(candidate));
     }
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Candidate& a, const Candidate& b) { return a.weight > b.weight; });
@@ -284,6 +286,7 @@ class Planner {
     fix.assumes.insert(fix.assumes.end(), entry.assumes.begin(), entry.assumes.end());
     fix.sources = entry.sources;
     add_saving(fix, entry, diagnosis_);
+    add_replay(fix, diagnosis_);
     return fix;
   }
 

@@ -10,6 +10,7 @@
 
 #include "parsers/config/run_config.hpp"
 #include "signatures/match/match.hpp"
+#include "signatures/verdict/allocator_what_if.hpp"
 
 namespace triage::signatures {
 
@@ -89,6 +90,7 @@ struct Diagnosis {
   std::optional<Ledger> ledger;
   std::optional<CollectiveFault> collective;
   std::vector<CompositionTerm> composition;
+  std::vector<AllocatorWhatIf> what_if;         // from the snapshot of the failure: other allocator settings
   parsers::RunConfig config;
   std::vector<Missing> missing;
   std::vector<Finding> findings;       // that the judgement rests on, at most 200
