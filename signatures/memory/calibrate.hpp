@@ -35,7 +35,7 @@ struct Calibration {
   std::vector<std::string> notes;  // one sentence an observation: used how, or why not
 };
 
-// Compares. Never fails: observations that do not fit (more than kTrust away) are told in notes and not used.
+// Compares. Never fails: observations that do not fit (further than half of themselves from the model) are told in notes and not used.
 Calibration calibrate(const Estimate& estimate, std::span<const Observation> observations);
 
 // The estimate with the unexplained part added to every stage: `rest` to all phases, the remainder of `peak` in proportion to the

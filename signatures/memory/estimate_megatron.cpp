@@ -62,12 +62,20 @@ PhaseEstimate phase_of(Phase phase, const StageWalk& walk, const Parts& mid, con
 void add_phases(StageEstimate& stage, const MegatronSetup& run, const StageWalk& walk, const StaticMemory& memory) {
   const Range vision = stage.pipeline_rank == 0 ? vision_kept(run) : Range{};
   // Units of FSDP are gathered in the forward and the backward pass.
-  StageWalk gathered = walk;
-  if (memory.unit > 0)
-    gathered.base.push_back(make_term(term::kCommunication, Range::of(memory.unit / 2, memory.unit, 1.5 * memory.unit),
-                                      "gathered units of FSDP and their gradients"));
+  StageWalk gathered = walk, reduced = walk;
+  if (memory.unit > 0) {
+    const auto term_of = [](double bytes, std::string note) {
+      return make_term(term::kCommunication, Range::exact(bytes), std::move(note));
+    };
+    gathered.base.push_back(term_of(memory.unit, "gathered units of FSDP"));
+    reduced.base.push_back(term_of(memory.unit, "gathered units of FSDP"));
+    // Each finished layer gives its activations back, and its gradients wait.
+    const double layer = total(walk.mid.loss) / std::max(1.0, real(static_cast<Count>(stage.layers.size())));
+    const double more = std::max(0.0, memory.waiting_unit - layer) * memory.waiting_units;
+    reduced.base.push_back(term_of(memory.unit_gradients + more, "whole gradients before their reduction"));
+  }
   const auto first = [&](const Parts& mid, const Parts& high) {
-    PhaseEstimate p = phase_of(Phase::first_step, gathered, mid, high, vision);
+    PhaseEstimate p = phase_of(Phase::first_step, reduced, mid, high, vision);
     for (Term& t : p.terms)
       if (t.name == term::kOptimizer) {
         const Bytes moments = Range::exact(memory.moments).mid;
@@ -85,7 +93,7 @@ void add_phases(StageEstimate& stage, const MegatronSetup& run, const StageWalk&
   const auto& highest_high = total(walk.mid.backward) > total(walk.mid.loss) ? walk.high.backward : walk.high.loss;
   first(highest, highest_high);
   const auto add = [&](Phase phase, const Parts& mid, const Parts& high) {
-    if (total(mid) > 0) stage.phases.push_back(phase_of(phase, gathered, mid, high, vision));
+    if (total(mid) > 0) stage.phases.push_back(phase_of(phase, phase == Phase::forward ? gathered : reduced, mid, high, vision));
   };
   add(Phase::forward, walk.mid.forward, walk.high.forward);
   const bool later = total(walk.mid.loss_backward) > total(walk.mid.loss);
@@ -132,7 +140,7 @@ StageEstimate stage_estimate(const MegatronSetup& run, Count rank) {
   walk.mid = walk_schedule(run, rank, even);
   walk.high = factor > 1 ? walk_schedule(run, rank, worst) : walk.mid;
   add_phases(stage, run, walk, memory);
-  stage.static_bytes = sum_of(walk.base).mid + Range::exact(memory.gradient_copy).mid;
+  stage.static_bytes = sum_of(walk.base).mid + Range::exact(memory.gradient_copy + memory.prefetched).mid;
   return stage;
 }
 

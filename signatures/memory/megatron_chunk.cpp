@@ -120,6 +120,9 @@ ChunkCost chunk_cost(const MegatronSetup& run, const StageChunk& chunk, Imbalanc
     loss_forward(run, arena, logits);
     cost.loss_top = arena.top();
   }
+  // What a stage has sent on is given back at once (deallocate_pipeline_outputs, set by the trainer).
+  const bool sent = !chunk.loss && run.layout.pipeline > 1;
+  if (sent) arena.drop(Part::dense, z.hidden);
   cost.kept = arena.live();
   arena.mark();
   if (chunk.loss) {
@@ -129,7 +132,7 @@ ChunkCost chunk_cost(const MegatronSetup& run, const StageChunk& chunk, Imbalanc
     arena.drop(Part::transient, z.hidden);
     cost.loss_backward_top = arena.top();
   } else {
-    arena.take(Part::transient, z.hidden);  // gradient from the stage after
+    arena.take(Part::transient, 2 * z.hidden);  // gradient from the stage after, which the schedule holds on to, and the running one
   }
   arena.mark();
   for (std::size_t i = ahead.size(); i-- > 0;) {
@@ -141,7 +144,8 @@ ChunkCost chunk_cost(const MegatronSetup& run, const StageChunk& chunk, Imbalanc
   std::size_t last = layers.size();
   for (std::size_t g = groups.size(); g-- > 0;) {
     const std::size_t n = std::max<std::size_t>(1, groups[g]);
-    arena.drop(Part::dense, z.hidden);  // the group's output: its reader is done
+    // The group's output: its reader is done.
+    if (!sent || g + 1 < groups.size()) arena.drop(Part::dense, z.hidden);
     if (groups[g] == 0) {
       arena.take(Part::dense, offloaded[last - 1]);
       layers[last - 1].backward(arena);

@@ -41,6 +41,24 @@ LayerShare layer_share(const MegatronSetup& run, bool moe) {
   return share;
 }
 
+// Megatron FSDP that shards parameters. A unit is a layer; embedding, output layer and final norm are one bucket outside any unit: once
+// gathered it stays, and its gradients live until the backward pass has reached the embedding. Units are gathered ahead until half a
+// billion elements are reached, at the end of a step already for the next one; finished gradients may wait for their reduction up to a
+// billion elements. Source: NVIDIA/Megatron-LM@d98e8a6: megatron/core/distributed/fsdp/src/megatron_fsdp/{megatron_fsdp,
+// param_and_grad_buffer}.py (suggested_communication_unit_size, all_gather_params).
+void add_units(const MegatronSetup& run, const RankParameters& p, double gradient, StaticMemory& m) {
+  if (run.fsdp != Fsdp::optim_grads_params || p.largest_unit <= 0) return;
+  const double unit = p.largest_unit, waiting = std::max(1e9, 2 * unit);
+  const double count = std::max(1.0, (p.dense + p.expert - p.outside) / unit);
+  const double ahead = std::min(std::ceil(waiting / 2 / unit), count - 1);
+  m.gathered = p.outside * run.weight;
+  m.prefetched = std::min(ahead, count) * unit * run.weight;
+  m.unit = (1 + ahead) * unit * run.weight;
+  m.unit_gradients = unit * gradient + p.outside * gradient;
+  m.waiting_unit = unit * gradient;
+  m.waiting_units = std::min(std::floor(waiting / unit), count - 1);
+}
+
 }  // namespace
 
 RankParameters rank_parameters(const MegatronSetup& run, const Stage& stage) {
@@ -85,6 +103,9 @@ StaticMemory static_memory(const MegatronSetup& run, const RankParameters& p) {
   StaticMemory m;
   const double state = run.exp_avg + run.exp_avg_sq;
   const bool shards = run.distributed_optimizer || run.fsdp != Fsdp::none;
+  // Megatron FSDP keeps main gradients in the dtype of the model (megatron_fsdp_main_grads_dtype auto); the optimizer gets fp32 copies.
+  const double gradient = run.fsdp == Fsdp::none ? run.gradient : std::min(run.gradient, run.weight);
+  const bool copied = run.gradient_copy || gradient < std::min(run.gradient, 4.0);
   const auto add = [&](double elements, double ranks) {
     if (elements <= 0) return;
     const double all = shards ? padded(elements, ranks) : elements;
@@ -92,18 +113,19 @@ StaticMemory static_memory(const MegatronSetup& run, const RankParameters& p) {
     const double weights = run.fsdp == Fsdp::optim_grads_params ? share : all;
     const double gradients = run.fsdp >= Fsdp::optim_grads ? share : all;
     m.weights += weights * run.weight;
-    m.gradients += gradients * run.gradient;
+    m.gradients += gradients * gradient;
     const double on_device = 1 - run.offload;
     m.moments += share * state * on_device;
     m.optimizer += share * (state * on_device + run.master * (run.offload_master ? on_device : 1.0));
-    if (run.gradient_copy) m.gradient_copy += share * 4;
+    if (copied) m.gradient_copy += share * 4;
     if (!run.fused_adam) m.step_temporary += share * 4;
-    m.initial += elements * run.weight + (shards ? all * run.weight : 0) + gradients * run.gradient;
+    m.initial += elements * run.weight + (shards ? all * run.weight : 0) + gradients * gradient;
   };
   add(p.dense - p.frozen, run.data_shard());
   add(p.expert, run.expert_shard());
   m.weights += p.frozen * run.weight;
   m.initial += p.frozen * run.weight;
+  add_units(run, p, gradient, m);
   if (run.fp8_weight > 0) m.weights += p.linear * (run.fp8_weight - run.weight);
   return m;
 }

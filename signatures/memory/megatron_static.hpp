@@ -25,7 +25,10 @@ struct StaticMemory {
   double step_temporary = 0; // of torch's own Adam
   double initial = 0;        // highest moment while the buffers are made
   double gathered = 0;       // of FSDP: parameters outside units, at rest
-  double unit = 0;           // of FSDP: gathered units and their gradients during forward and backward
+  double prefetched = 0;     // of FSDP: units gathered for the next step already
+  double unit = 0;           // of FSDP: gathered units during forward and backward
+  double unit_gradients = 0; // of FSDP: whole gradients of one unit and of what stands outside units, during backward
+  double waiting_unit = 0, waiting_units = 0;  // gradients of finished units that may wait for their reduction: bytes of one, how many
 };
 StaticMemory static_memory(const MegatronSetup& run, const RankParameters& parameters);
 

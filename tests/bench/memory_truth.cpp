@@ -33,7 +33,7 @@ struct Row {
   double rest_model = 0, low = 0, mid = 0, high = 0;
   std::string phase;
   bool experts = false, loose = false;    // loose: only the range is promised (routing of a fake process group)
-  bool modelled = false, sharded = false;
+  bool modelled = false;
 };
 
 Row read_row(const nlohmann::json& json) {
@@ -154,15 +154,12 @@ int main(int count, char** arguments) {
     row.mid = mib(stage.peak_allocated.mid);
     row.high = mib(stage.peak_allocated.high);
     row.phase = phase_name(stage.peak_phase);
-    // limit: the buffers that Megatron FSDP keeps beside its shards are not modelled yet.
-    row.sharded = row.config.text(Key::fsdp).value_or("none") == "megatron";
     const double r = error(row.rest_model, row.rest), e = error(row.mid, row.peak);
     const bool inside = row.peak >= row.low * 0.96 && row.peak <= row.high * 1.04;
     std::printf("%-32s rest %9.1f %9.1f %+7.2f%%  peak %9.1f %9.1f %+7.2f%% [%9.1f, %9.1f]%s  theirs %+6.1f%%  %s\n",
                 row.name.c_str(), row.rest, row.rest_model, r, row.peak, row.mid, e, row.low, row.high,
                 inside ? "" : " OUTSIDE", error(row.theirs, row.peak), row.phase.c_str());
     if (row.name == terms) print_terms(*estimated);
-    if (row.sharded) continue;
     rest.push_back(std::abs(r));
     theirs.push_back(std::abs(error(row.theirs, row.peak)));
     if (!row.loose) (row.experts ? all : dense).push_back(std::abs(e));
@@ -184,7 +181,7 @@ int main(int count, char** arguments) {
       if (knobs.size() != 1 || !a.modelled || !b.modelled) continue;
       const double measured = a.peak - b.peak, modelled = a.mid - b.mid;
       const bool near = std::abs(measured - modelled) <= std::max(0.05 * std::abs(measured), 256.0);
-      const bool loose = a.loose || b.loose || a.sharded || b.sharded;
+      const bool loose = a.loose || b.loose;
       std::printf("%-18s %-32s -> %-32s %10.1f %10.1f %s\n", knobs.begin()->c_str(), a.name.c_str(), b.name.c_str(),
                   measured, modelled, near ? "" : loose ? "(only the range is promised)" : "OFF");
       if (!near && !loose) fault(a.name + " -> " + b.name + ": saving off");
