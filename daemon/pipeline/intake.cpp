@@ -1,6 +1,7 @@
 #include "daemon/pipeline/intake.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -27,6 +28,7 @@ constexpr std::size_t kMemoryReports = 64;
 constexpr std::size_t kTailBytes = 512;
 constexpr std::size_t kProcesses = 4096;
 constexpr std::size_t kNodes = 16;  // more than one is all that is asked
+constexpr int kBadSteps = 3;             // with one or two a loss scale is still being found
 constexpr int kLastExceptionLines = 12;  // from the end of a log: an exception without a traceback so near to it ended the program
 
 int rank_of(const Finding& finding) {
@@ -130,6 +132,13 @@ std::size_t Intake::walk(const ScannedBlock& scanned, std::size_t from, std::siz
   return from;
 }
 
+// Whose line it is, for the question whether one process or several wrote the log.
+void Intake::note_process(const Record& record) {
+  const auto process = record.rank ? record.rank : record.local_rank ? record.local_rank : record.task;
+  if (process && processes_.size() < kProcesses) processes_.insert(*process);
+  if (!record.node.empty() && nodes_.size() < kNodes) nodes_.emplace(record.node);
+}
+
 // text: one line with its end, if it has one.
 void Intake::line(std::string_view text, std::uint64_t offset, std::uint64_t number, const Candidate* candidate) {
   line_at_ = offset;
@@ -146,10 +155,7 @@ void Intake::line(std::string_view text, std::uint64_t offset, std::uint64_t num
 
 void Intake::piece(const Line& raw, const Candidate* candidate) {
   const Record record = peeler_.peel(raw);
-  if (const auto process = record.rank ? record.rank : record.local_rank ? record.local_rank : record.task;
-      process && processes_.size() < kProcesses)
-    processes_.insert(*process);
-  if (!record.node.empty() && nodes_.size() < kNodes) nodes_.emplace(record.node);
+  note_process(record);
   Woken woken;
   if (candidate) {
     for (const std::uint32_t extra : candidate->extra) {
@@ -313,6 +319,7 @@ void Intake::remember_last_exception(const ScannedBlock& scanned) {
     if (parsers::trim(last).empty()) continue;
     ++lines;
     const Record record = peeler_.peel(Line{scanned.block.offset + begin, number, last.substr(0, limits::kLineBytes), 0, false});
+    note_process(record);
     const bool mild = record.level == parsers::Level::warning || record.level == parsers::Level::info || record.level == parsers::Level::debug;
     const auto exception = parsers::read_exception(record.message, false);
     if (mild || !exception || exception->message.empty()) continue;
@@ -321,6 +328,38 @@ void Intake::remember_last_exception(const ScannedBlock& scanned) {
     last_exception_->kind = "user.exception";
     return;
   }
+}
+
+// A loss that is no number in every one of the last steps: the program goes on, the training is over.
+void Intake::note_bad_loss() {
+  const auto breaks = [](const Finding& f) { return f.role == Role::root || f.role == Role::cascade || f.role == Role::confirmation; };
+  if (std::any_of(out_.findings.begin(), out_.findings.end(), breaks)) return;
+  const parsers::Progress* first = nullptr;
+  std::uint64_t last_line = 0;
+  int steps = 0;
+  for (auto p = out_.progress.rbegin(); p != out_.progress.rend(); ++p) {
+    if (!p->loss) continue;
+    if (std::isfinite(*p->loss)) break;
+    if (p->line != last_line) ++steps;
+    last_line = p->line;
+    first = &*p;
+  }
+  const ProgressMemory::BadLine* evidence = first == nullptr || steps < kBadSteps ? nullptr : progress_.bad_line(first->line);
+  if (evidence == nullptr) return;
+  Finding finding;
+  finding.rule = "progress.bad_loss";
+  finding.kind = "num.nan";
+  finding.role = Role::root;
+  finding.line = finding.last_line = first->line;
+  finding.offset = evidence->offset;
+  finding.length = evidence->text.size();
+  finding.text = finding.message = evidence->text;
+  finding.rank = first->rank;
+  finding.time = first->time;
+  finding.summary = "The loss is not a number in the last " + std::to_string(steps) + " printed steps; the run went on without learning.";
+  finding.help = "Resume from a checkpoint before it, with a lower learning rate, bf16 in place of fp16, or another data order; check the batch of the first bad step.";
+  finding.fixes = {"precision", "data"};
+  keep(std::move(finding));
 }
 
 signatures::SourceFindings Intake::finish() {
@@ -358,10 +397,11 @@ signatures::SourceFindings Intake::finish() {
     finding.event = std::move(event.block.event);
     keep(std::move(finding));
   }
+  out_.progress = progress_.finish();
+  note_bad_loss();
   const bool silent = std::none_of(out_.findings.begin(), out_.findings.end(), [](const Finding& f) { return !silences_nothing(f.role); });
   if (last_exception_ && silent) keep(std::move(*last_exception_));
   std::stable_sort(out_.findings.begin(), out_.findings.end(), [](const Finding& a, const Finding& b) { return a.line < b.line; });
-  out_.progress = progress_.finish();
   out_.source.lines = out_.last_line;
   out_.processes.assign(processes_.begin(), processes_.end());
   out_.nodes.assign(nodes_.begin(), nodes_.end());

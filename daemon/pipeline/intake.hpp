@@ -50,8 +50,10 @@ class Intake {
   void offer_to_readers(const parsers::Record& record, const Woken& woken, bool& inside);
   void close_event(parsers::EventReader& reader);
   void take_tracebacks(std::vector<parsers::Traceback> tracebacks);
+  void note_process(const parsers::Record& record);
   void note_exception(const parsers::Record& record);
   void keep(signatures::Finding finding);
+  void note_bad_loss();
   void remember_tail(const ScannedBlock& scanned);
   void remember_last_exception(const ScannedBlock& scanned);
   void count_open();

@@ -5,6 +5,7 @@
 
 #include "daemon/pipeline/newlines.hpp"
 #include "parsers/base/limits.hpp"
+#include "parsers/base/text.hpp"
 #include "parsers/events/event_reader.hpp"
 
 namespace triage::daemon {
@@ -56,6 +57,10 @@ void ProgressMemory::keep(const Seen& seen, std::vector<parsers::Progress>& to) 
     const parsers::Record record = peeler_.peel(line);
     if (auto progress = parsers::read_progress(record)) {
       progress->line = seen.number;
+      if (progress->bad_number) {
+        if (bad_.size() == kKept) bad_.pop_front();
+        bad_.push_back({seen.number, line.offset, parsers::repair_utf8(parsers::trim(piece.substr(0, kTextBytes)))});
+      }
       if (!progress->rank) progress->rank = record.rank ? record.rank : record.local_rank ? record.local_rank : record.task;
       to.push_back(std::move(*progress));
       return;
@@ -87,6 +92,11 @@ void ProgressMemory::end_of_block() {
   for (const Seen& seen : std::exchange(seen_, {})) keep(seen, pending_);
   if (pending_.size() > kBefore) pending_.erase(pending_.begin(), pending_.end() - kBefore);
   text_ = {};
+}
+
+const ProgressMemory::BadLine* ProgressMemory::bad_line(std::uint64_t number) const {
+  const auto at = std::find_if(bad_.begin(), bad_.end(), [&](const BadLine& bad) { return bad.number == number; });
+  return at == bad_.end() ? nullptr : &*at;
 }
 
 std::vector<parsers::Progress> ProgressMemory::finish() {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +27,13 @@ class ProgressMemory {
   void end_of_block();
   std::vector<parsers::Progress> finish();
 
+  // A kept line whose loss or gradient norm is no number; null if this line is none.
+  struct BadLine {
+    std::uint64_t number = 0, offset = 0;
+    std::string text;
+  };
+  const BadLine* bad_line(std::uint64_t number) const;
+
  private:
   struct Seen {
     std::string_view text;
@@ -37,6 +45,7 @@ class ProgressMemory {
   static constexpr std::size_t kFirst = 8, kBefore = 8, kAfter = 16, kKept = 4096;
   static constexpr std::size_t kTail = 32 * 1024;     // bytes at the end of each block where the last step is looked for
   static constexpr std::size_t kReach = 1024 * 1024;  // bytes after a finding within which later steps are kept
+  static constexpr std::size_t kTextBytes = 300;      // of a line kept as evidence
   const signatures::LiteralScanner* scanner_;
   signatures::LiteralScanner::Scratch scratch_;
   std::vector<signatures::LiteralHit> hits_;
@@ -49,6 +58,7 @@ class ProgressMemory {
   std::vector<parsers::Progress> kept_;
   std::deque<Seen> seen_;                   // the last kBefore of this block
   std::vector<parsers::Progress> pending_;  // last ones of earlier blocks, not kept yet
+  std::deque<BadLine> bad_;
   std::size_t wanted_ = kFirst;             // lines to keep as they come,
   std::uint64_t wanted_until_ = kReach;     // up to this offset of the source
 };

@@ -231,7 +231,7 @@ std::optional<Progress> read_bar(std::string_view message) {
   out.loss = value_of(meter, "reduced_train_loss");
   if (!out.step_seconds) out.step_seconds = value_of(meter, "train_step_timing in s");
   out.printer = out.loss ? "nemo" : lightning || contains(description, "Epoch ") ? "lightning" : "tqdm";
-  for (const std::string_view key : {"train_loss", "train_loss_step", "loss"})
+  for (const std::string_view key : {"train_loss", "train_loss_step", "step_loss", "loss"})
     if (!out.loss) out.loss = value_of(meter, key);
   out.grad_norm = value_of(meter, "grad_norm");
   return out;

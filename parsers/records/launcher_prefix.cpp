@@ -322,6 +322,17 @@ bool torchx(std::string_view& text, Record& record) {
   return true;
 }
 
+// voir and milabench: "bench.node [stderr] text".
+bool stream_word(std::string_view& text, Record& record) {
+  const std::size_t space = text.substr(0, 120).find(' ');
+  if (space == std::string_view::npos || !is_host_text(text.substr(0, space))) return false;
+  std::string_view rest = text.substr(space + 1);
+  if (!consume(rest, "[stderr] ") && !consume(rest, "[stdout] ")) return false;
+  record.actor = text.substr(0, space);
+  text = rest;
+  return true;
+}
+
 // tqdm prints no newline before another process's line: "  9%|#  | 9/100 [00:09<01:30, 1.00it/s][rank3]: text".
 bool progress_bar(std::string_view& text) {
   const std::string_view head = text.substr(0, 400);
@@ -347,7 +358,8 @@ bool peel_launcher(std::string_view& text, Record& record) {
   if (is_digit(c)) return task_number(text, record) || host_colon(text, record) || progress_bar(text);
   if (!is_alpha(c)) return false;
   if (consume(text, "stderr: ") || consume(text, "stdout: ")) return true;
-  return host_colon(text, record) || compose(text, record) || torchx(text, record) || pod_words(text, record) || progress_bar(text);
+  return host_colon(text, record) || compose(text, record) || torchx(text, record) || pod_words(text, record) || stream_word(text, record) ||
+         progress_bar(text);
 }
 
 }  // namespace triage::parsers

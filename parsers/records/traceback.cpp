@@ -48,7 +48,7 @@ std::optional<Header> read_header(std::string_view text) {
   Header header;
   header.indent = blanks_before(text);
   const std::string_view head = trim(before);
-  if (after == ":") {
+  if (after == ":" || after.starts_with(": (RANK ")) {  // torch.distributed.checkpoint names the rank that failed
     // A list or text that quotes a traceback: ['Traceback (most recent call last):\n', ...
     if (!head.empty() && (head.back() == '\'' || head.back() == '"' || head.back() == '`')) return std::nullopt;
     header.quoted = head.ends_with("traceback :");

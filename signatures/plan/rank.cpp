@@ -141,7 +141,7 @@ class Planner {
     if (entry.family == "recompute" && request_too_large()) return false;
     // A family says where to look; which of its fixes are meant, the kind says. The rule of a device memory message names its
     // fixes before the ledger refined the kind: there the refined kind decides alone.
-    if (!kind_fits && (memory || !by_id)) return false;
+    if (!kind_fits && (!by_id || (memory && !entry.kinds.empty()))) return false;
     candidate.weight = kind_fits || entry.kinds.empty() ? weight(entry) : kUsualWeight;
     if (by_id) candidate.weight += memory ? 6 : 35;
     else if (by_family) candidate.weight += memory ? 2 : 10;

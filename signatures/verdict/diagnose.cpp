@@ -192,6 +192,11 @@ class Diagnoser {
       d_.reasons.push_back("a bus error inside NCCL's or the data loader's shared memory: /dev/shm is full");
       return;
     }
+    if (d_.kind == "io.enospc" && in_shared_memory(f)) {
+      d_.kind = "host.shm";
+      d_.reasons.push_back("no space for a semaphore or a tensor that processes share: that is /dev/shm, not a disk");
+      return;
+    }
     if (root_->strength != Strength::exit) return;
     if (const auto* table = std::get_if<parsers::ElasticTable>(&f.event)) {
       const auto first = first_failure(items_);
@@ -235,6 +240,15 @@ class Diagnoser {
       if (next < 0 || gap < next) next = gap;
     }
     if (next >= 1) d_.reasons.push_back("the next process ended " + std::to_string(static_cast<long>(next)) + " s later");
+  }
+
+  // Semaphores and shared tensors of Python's multiprocessing are files of /dev/shm.
+  static bool in_shared_memory(const Finding& f) {
+    if (!f.traceback || f.traceback->frames.empty()) return false;
+    const auto& inner = f.traceback->frames.back();
+    return parsers::contains(inner.file, "multiprocessing/synchronize.py") || parsers::contains(inner.file, "multiprocessing/shared_memory.py") ||
+           parsers::contains(inner.file, "multiprocessing/heap.py") || parsers::contains(inner.source, "SemLock(") ||
+           parsers::contains(inner.source, "_share_fd") || parsers::contains(inner.source, "_share_filename");
   }
 
   static bool sigbus_of_shared_memory(const Finding& f) {
@@ -300,7 +314,7 @@ class Diagnoser {
   // A log of one process names no rank: it is rank 0 of one. Not for faults that need several, nor for those of a node.
   void only_process() {
     const auto& f = *root_->finding;
-    if (f.system || root_->strength == Strength::scheduler || d_.root.local_rank.value_or(0) > 0 || command_of_another(f.text)) return;
+    if (f.system || f.rule.starts_with("k8s.") || root_->strength == Strength::scheduler || d_.root.local_rank.value_or(0) > 0 || command_of_another(f.text)) return;
     for (const std::string_view family : {"nccl", "dist", "sched", "host.oom.kernel", "host.oom.slurm", "host.oom.k8s", "gpu.xid"})
       if (kind_is(d_.kind, family)) return;
     for (const Item& item : items_)  // who talks to others is not alone

@@ -72,6 +72,37 @@ TEST_CASE("the last line of a traceback alone is a failure, a mention of one in 
   CHECK(tests::scan_text(later).incidents.empty());
 }
 
+TEST_CASE("a loss that stays no number is a failure of the training, one or two steps are not") {
+  const auto steps = [](std::initializer_list<const char*> losses) {
+    std::string text;
+    int step = 10;
+    for (const char* loss : losses) text += "step: " + std::to_string(step++) + "/100 loss: " + loss + "\n";
+    return tests::scan_text(text);
+  };
+  const daemon::Answer bad = steps({"2.5", "nan", "nan", "nan"});
+  REQUIRE(bad.incidents.size() == 1);
+  CHECK(bad.incidents[0].diagnosis.kind == "num.nan");
+  CHECK(bad.incidents[0].diagnosis.root.line == 2);
+  CHECK(steps({"2.5", "nan", "nan"}).incidents.empty());
+  CHECK(steps({"nan", "nan", "nan", "2.5"}).incidents.empty());
+}
+
+TEST_CASE("several processes in the last lines are not one process") {
+  const daemon::Answer answer = tests::scan_text(
+      "(VllmWorker rank=5 pid=948)     raise SystemExit()\n(VllmWorker rank=0 pid=754)     raise SystemExit()\nKilled\n");
+  REQUIRE(answer.incidents.size() == 1);
+  CHECK(answer.incidents[0].diagnosis.kind == "proc.sigkill");
+  CHECK_FALSE(answer.incidents[0].diagnosis.root.rank);
+}
+
+TEST_CASE("no space for a semaphore is /dev/shm, not a disk") {
+  const daemon::Answer answer = tests::scan_text(
+      "Traceback (most recent call last):\n  File \"/usr/lib/python3.10/multiprocessing/synchronize.py\", line 57, in __init__\n"
+      "    sl = self._semlock = _multiprocessing.SemLock(\nOSError: [Errno 28] No space left on device\n");
+  REQUIRE(answer.incidents.size() == 1);
+  CHECK(answer.incidents[0].diagnosis.kind == "host.shm");
+}
+
 TEST_CASE("a log of several nodes is not that of one process") {
   const daemon::Answer answer = tests::scan_text(
       "c000001: FileNotFoundError: [Errno 2] No such file or directory: '/data/cache/a_doc_idx.npy'\n"

@@ -57,6 +57,7 @@ TEST_CASE("launchers say whose line it is") {
       {"[3]:", {.message = "[3]:"}},
       {"(worker_7) : RuntimeError: x", {.message = "RuntimeError: x", .rank = 7}},
       {"2023-02-17 22:40:24,365 (worker_7) : Traceback (most recent call last):", {.message = "Traceback (most recent call last):", .rank = 7, .time = true}},
+      {"dinov2.cn-d004 [stderr] [rank14]: RuntimeError: x", {.message = "RuntimeError: x", .rank = 14, .actor = "dinov2.cn-d004"}},
       {"(worker_a) : RuntimeError: x", {.message = "(worker_a) : RuntimeError: x"}},
       {"[node01:3] RuntimeError: x", {.message = "RuntimeError: x", .local_rank = 3, .node = "node01"}},
       {"[node01:12345] *** Process received signal ***", {.message = "*** Process received signal ***", .node = "node01", .pid = 12345}},

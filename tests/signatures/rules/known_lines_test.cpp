@@ -71,6 +71,7 @@ constexpr Row kFaults[] = {
     {"RuntimeError: Detected mismatch between collectives on ranks. Rank 5 is running collective: CollectiveFingerPrint(SequenceNumber=9, OpType=ALLREDUCE, TensorShape=[64], TensorDtypes=Float), but Rank 0 is running collective: CollectiveFingerPrint(SequenceNumber=9, OpType=ALLREDUCE, TensorShape=[32], TensorDtypes=Float).", "nccl.desync", Role::root},
     {"node2:900:988 [4] transport/p2p.cc:275 NCCL WARN Cuda failure 'invalid argument'", "nccl.system", Role::root},
     {"jax.errors.JaxRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Id: PjRT_Client_Connect::0. This usually happens because a task triggered the barrier too early or too slowly.", "dist.rendezvous", Role::root},
+    {"RuntimeError: connect() timed out. Original timeout was 1800000 ms.", "dist.rendezvous", Role::root},
     // process ends
     {"E0101 10:00:00.000000 77 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) local_rank: 3 (pid: 4677) of binary: /usr/bin/python3", "proc.sigkill", Role::confirmation},
     {"[2024-05-01 10:00:00,123] torch.distributed.elastic.multiprocessing.api: [ERROR] failed (exitcode: -6) local_rank: 0 (pid: 1234) of binary: /opt/conda/bin/python", "proc.sigabrt", Role::confirmation},
@@ -106,6 +107,11 @@ constexpr Row kFaults[] = {
     {"pretrain_gpt.py: error: unrecognized arguments: --use-flash-attn-v3", "config.arguments", Role::root},
     {"[rank0]: RuntimeError: mat1 and mat2 shapes cannot be multiplied (4096x512 and 1024x4096)", "user.exception", Role::root},
     {"RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:1 and cuda:0!", "user.exception", Role::root},
+    {"Runtime Error: floatingPointError: Loss became infinite or NaN at iteration=42!", "num.nan", Role::root},
+    {"[rank2]:     assert metadata is not None", "ckpt.missing", Role::root},
+    {"2024-01-08 13:32:56.555: W external/xla/xla/x.cc:58] INTERNAL: external/xla/xla/service/gpu/nccl_utils.cc:297: NCCL operation ncclCommInitRank(&comm, nranks, id, rank) failed: invalid usage", "nccl.usage", Role::root},
+    {"F tensorflow/core/kernels/random_op_gpu.h:220] Non-OK-status: GpuLaunchKernel(Fill<T>, num_blocks) status: Internal: out of memory", "gpu.oom.driver", Role::root},
+    {"1.7e+09 DEBUG events Error pod train-worker-3 container pytorch exitCode: 1 terminated message: x", "proc.exit", Role::confirmation},
     // data, environment, network
     {"datasets.exceptions.DatasetGenerationCastError: An error occurred while generating the dataset", "data.corrupt", Role::root},
     {"datasets.data_files.EmptyDatasetError: The directory at /data/sft doesn't contain any data files", "data.missing", Role::root},
