@@ -7,10 +7,14 @@
 #include <thread>
 #include <utility>
 
+#include "daemon/pipeline/dump.hpp"
+#include "daemon/pipeline/elastic_error.hpp"
 #include "daemon/pipeline/intake.hpp"
 #include "daemon/pipeline/source_name.hpp"
 #include "daemon/tail/input.hpp"
+#include "daemon/tail/read_at_file.hpp"
 #include "daemon/tail/text_source.hpp"
+#include "parsers/base/limits.hpp"
 #include "parsers/base/text.hpp"
 
 namespace triage::daemon {
@@ -53,9 +57,11 @@ struct Job {
 };
 
 struct Work {
-  std::shared_ptr<Job> job;               // a block of it, or
-  std::size_t packed = 0;                 // a packed file
-  bool is_packed = false;
+  enum class What : std::uint8_t { block, packed, dump };
+  What what = What::block;
+  std::size_t slot = 0;                   // of a packed file or a dump
+  InputKind kind = InputKind::text;       // of a dump
+  std::shared_ptr<Job> job;               // of a block
   std::uint64_t sequence = 0;
   Block block;
 };
@@ -82,8 +88,12 @@ class Scan {
     BlockScanner scanner(*knowledge_);
     ScannedBlock scratch;
     while (std::optional<Work> next = take_work()) {
-      if (next->is_packed) {
-        scan_packed(next->packed);
+      if (next->what == Work::What::packed) {
+        scan_packed(next->slot);
+        continue;
+      }
+      if (next->what == Work::What::dump) {
+        scan_dump(next->slot, next->kind);
         continue;
       }
       scratch.block = std::move(next->block);
@@ -100,12 +110,13 @@ class Scan {
       if (!job_) {
         if (next_file_ == files_.size()) return std::nullopt;
         const std::size_t slot = next_file_++;
-        auto packed = is_packed(files_[slot]);
-        if (!packed.ok()) {
-          add_error(std::move(packed).error());
+        auto head = head_of(files_[slot], kKindBytes);
+        if (!head.ok()) {
+          add_error(std::move(head).error());
           continue;
         }
-        if (*packed) return Work{nullptr, slot, true, 0, {}};
+        if (looks_packed(*head)) return Work{Work::What::packed, slot, InputKind::text, nullptr, 0, {}};
+        if (const InputKind kind = kind_of_input(*head); kind != InputKind::text) return Work{Work::What::dump, slot, kind, nullptr, 0, {}};
         if (!open(slot)) continue;
       }
       Work work;
@@ -185,11 +196,64 @@ class Scan {
     if (!status.ok()) add_error_locked(std::move(status).error());
   }
 
-  void scan_member(std::size_t slot, const std::string& name, ByteSource& member) {
-    Intake intake(knowledge_, source_info(name), options_.default_year);
-    std::vector<char> room(1 << 18);
-    bool first = true;
+  void scan_dump(std::size_t slot, InputKind kind) {
+    auto file = open_read_at(files_[slot]);
+    if (!file.ok()) return add_error_locked(std::move(file).error());
+    keep_dump(slot, kind, **file, files_[slot]);
+  }
+
+  void keep_dump(std::size_t slot, InputKind kind, parsers::ReadAt& file, const std::string& name) {
+    auto found = kind == InputKind::elastic_error ? scan_elastic_error(knowledge_, file, source_info(name), options_.default_year)
+                                                  : read_dump(kind, file, source_info(name));
+    if (!found.ok()) return add_error_locked(std::move(found).error());
+    results_[slot].push_back(std::move(found).value());
+  }
+
+  // A dump inside a packed file can only be read from its start on: it is unpacked into memory, up to a limit.
+  void scan_packed_dump(std::size_t slot, InputKind kind, const std::string& name, std::string bytes, ByteSource& member) {
+    std::vector<char> room(1 << 20);
+    bool cut = false;
     for (;;) {
+      auto count = member.read(room);
+      if (!count.ok()) {
+        add_error_locked(std::move(count).error());
+        break;
+      }
+      if (*count == 0) break;
+      if (bytes.size() + *count > parsers::limits::kPackedDumpBytes) {
+        cut = true;
+        break;
+      }
+      bytes.append(room.data(), *count);
+    }
+    if (cut)
+      add_error_locked(Error(ErrorCode::limit, "only the first " + std::to_string(bytes.size()) + " bytes of a packed dump were read")
+                           .at(Place{name, {}, {}, bytes.size(), {}})
+                           .help("unpack it: plain files of any size are read"));
+    parsers::ReadAtMemory file(bytes);
+    keep_dump(slot, kind, file, name);
+  }
+
+  void scan_member(std::size_t slot, const std::string& name, ByteSource& member) {
+    std::string head, fault;
+    std::vector<char> room(1 << 18);
+    while (head.size() < kKindBytes) {
+      auto count = member.read(room);
+      if (!count.ok()) {
+        fault = "reading stopped: " + count.error().reason();
+        add_error_locked(std::move(count).error());
+        break;
+      }
+      if (*count == 0) break;
+      head.append(room.data(), *count);
+    }
+    if (const InputKind kind = kind_of_input(std::string_view(head).substr(0, kKindBytes)); kind != InputKind::text)
+      return scan_packed_dump(slot, kind, name, std::move(head), member);
+    if (looks_binary(std::string_view(head).substr(0, 4096))) return;  // weights in an archive are no fault
+    Intake intake(knowledge_, source_info(name), options_.default_year);
+    intake.feed(head);
+    if (!fault.empty()) intake.lose(std::move(fault), 0);
+    while (fault.empty()) {
       auto count = member.read(room);
       if (!count.ok()) {
         intake.lose("reading stopped: " + count.error().reason(), 0);
@@ -197,9 +261,7 @@ class Scan {
         break;
       }
       if (*count == 0) break;
-      const std::string_view text(room.data(), *count);
-      if (std::exchange(first, false) && looks_binary(text.substr(0, 4096))) return;  // weights and dumps in an archive are no fault
-      intake.feed(text);
+      intake.feed(std::string_view(room.data(), *count));
     }
     results_[slot].push_back(intake.finish());
   }

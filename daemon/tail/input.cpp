@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -144,20 +143,29 @@ ExpandedPaths expand_paths(std::span<const std::string> arguments) {
   return out;
 }
 
-Result<bool> is_packed(const std::string& path) {
-  if (size_of(path) == 0) return false;  // stdin, pipes and devices can be read only once
+Result<std::string> head_of(const std::string& path, std::size_t most) {
+  if (size_of(path) == 0) return std::string();
   TRIAGE_TRY(auto source, open_plain(path));
-  std::array<char, 512> head{};
+  std::string head(most, '\0');
   std::size_t size = 0;
   while (size < head.size()) {
     TRIAGE_TRY(const std::size_t count, source->read(std::span(head).subspan(size)));
     if (count == 0) break;
     size += count;
   }
-  const std::string_view text(head.data(), size);
+  head.resize(size);
+  return head;
+}
+
+bool looks_packed(std::string_view text) {
   return text.starts_with("\x1f\x8b") || text.starts_with("\x28\xb5\x2f\xfd") || text.starts_with("PK\x03\x04") ||
          text.starts_with("PK\x05\x06") || text.starts_with("\xfd" "7zXZ") || text.starts_with("BZh") ||
-         (size >= 262 && text.substr(257, 5) == "ustar");
+         (text.size() >= 262 && text.substr(257, 5) == "ustar");
+}
+
+Result<bool> is_packed(const std::string& path) {
+  TRIAGE_TRY(const std::string head, head_of(path, 512));
+  return looks_packed(head);
 }
 
 Result<std::unique_ptr<ByteSource>> open_plain(const std::string& path) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "parsers/base/result.hpp"
@@ -29,7 +30,11 @@ struct ExpandedPaths {
 // left out), a pattern with * ? [ what it matches, "-" stdin, else the file itself.
 ExpandedPaths expand_paths(std::span<const std::string> arguments);
 
-// Is it an archive or a compressed file (by its first bytes)? Those are read through for_each_member.
+// The first bytes of a regular file, at most `most`; empty for stdin, pipes and devices, which can be read only once.
+parsers::Result<std::string> head_of(const std::string& path, std::size_t most);
+
+// Is it an archive or a compressed file (by its first bytes, 512 are enough)? Those are read through for_each_member.
+bool looks_packed(std::string_view head);
 parsers::Result<bool> is_packed(const std::string& path);
 
 // A plain file or "-".

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -124,7 +125,15 @@ struct OomKill {
   std::string constraint, cgroup;               // CONSTRAINT_MEMCG, /kubepods/...
 };
 
+// What a dump file says (parsers/snapshot). Shared and never changed: findings are copied, and a dump is large.
+struct CoreFile;
+struct CudaCore;
+struct Recording;
+using CoreFileEvent = std::shared_ptr<const CoreFile>;
+using CudaCoreEvent = std::shared_ptr<const CudaCore>;
+using RecordingEvent = std::shared_ptr<const Recording>;
+
 using Event = std::variant<std::monostate, OutOfMemory, Traceback, Progress, MemoryReport, CollectiveTimeout, ElasticTable,
-                           ProcessExit, Xid, OomKill>;
+                           ProcessExit, Xid, OomKill, CoreFileEvent, CudaCoreEvent, RecordingEvent>;
 
 }  // namespace triage::parsers

@@ -19,9 +19,9 @@ constexpr std::array<MessageParser, 10> kParsers{{
     {"triton_resources", read_triton_resources}, {"nccl_alloc", read_nccl_alloc}, {"collective_timeout", read_collective_timeout},
     {"process_exit", read_process_exit}, {"xid", read_xid}, {"oom_kill", read_oom_kill},
 }};
-constexpr std::array<std::string_view, 14> kNames{
+constexpr std::array<std::string_view, 15> kNames{
     "torch_oom", "cupy_oom", "jax_oom", "tf_oom", "triton_resources", "nccl_alloc", "collective_timeout", "process_exit", "xid", "oom_kill",
-    "elastic_table", "oom_kill_report", "cuda_malloc_async_oom", "k8s_describe"};
+    "elastic_table", "oom_kill_report", "cuda_malloc_async_oom", "k8s_describe", "coredumpctl"};
 
 // A block reader over the lines of one message, for rules that name it: a message may hold the whole block.
 Event read_block(std::string_view name, std::string_view message) {
@@ -47,6 +47,7 @@ std::vector<std::unique_ptr<EventReader>> make_event_readers() {
   readers.push_back(make_oom_kill_report_reader());
   readers.push_back(make_cuda_malloc_async_reader());
   readers.push_back(make_k8s_describe_reader());
+  readers.push_back(make_coredumpctl_reader());
   return readers;
 }
 

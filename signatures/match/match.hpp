@@ -58,6 +58,7 @@ struct SourceInfo {
   std::optional<int> rank, local_rank, attempt;
   std::string node, job;
   bool system = false;                 // dmesg, journal, scheduler log: no training program of its own
+  bool dump = false;                   // a dump file: one moment of one process, not a log
 };
 
 // Data that could not be read or was cut, with where and how much.

@@ -5,6 +5,8 @@
 #include <set>
 #include <tuple>
 
+#include "signatures/verdict/flight_recorder.hpp"
+
 namespace triage::signatures {
 namespace {
 
@@ -157,8 +159,10 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return out;
 }
 
-std::optional<CollectiveJudgement> compare_collectives(const std::vector<Item>& items, const std::vector<SourceFindings>& sources,
-                                                       std::optional<std::int64_t> world) {
+namespace {
+
+std::optional<CollectiveJudgement> compare_reports(const std::vector<Item>& items, const std::vector<SourceFindings>& sources,
+                                                   std::optional<std::int64_t> world) {
   const auto reports = gather(items, sources);
   if (reports.empty()) return {};
   CollectiveJudgement out;
@@ -216,6 +220,62 @@ std::optional<CollectiveJudgement> compare_collectives(const std::vector<Item>& 
     out.fault.note = "one element: a barrier; the others wait for a rank that is busy, often with writing a checkpoint";
   }
   return out;
+}
+
+// By the dumps of all ranks, where one of the incident's has a call open.
+std::optional<CollectiveJudgement> compare_recordings(const std::vector<Item>& items, const std::vector<SourceFindings>& sources) {
+  const auto recording_of = [](const Finding& f) -> const parsers::Recording* {
+    const auto* event = std::get_if<parsers::RecordingEvent>(&f.event);
+    return event == nullptr ? nullptr : event->get();
+  };
+  if (std::none_of(items.begin(), items.end(), [&](const Item& item) { return recording_of(*item.finding) != nullptr; })) return {};
+  struct Dump {
+    const Finding* finding = nullptr;
+    std::size_t source = 0;
+  };
+  std::map<int, Dump> by_rank;   // dumps without an open call count as well: such a rank may be the one that is waited for
+  std::vector<RankRecording> recordings;
+  for (std::size_t s = 0; s < sources.size(); ++s)
+    for (const auto& f : sources[s].findings) {
+      const auto* recording = recording_of(f);
+      if (recording == nullptr || !f.rank) continue;
+      if (by_rank.emplace(*f.rank, Dump{&f, s}).second) recordings.push_back({*f.rank, recording});
+    }
+  auto verdict = judge_recordings(recordings);
+  if (!verdict) return {};
+  CollectiveJudgement out;
+  out.recorded = true;
+  out.fault = std::move(verdict->fault);
+  out.desync = verdict->desync;
+  out.reasons = std::move(verdict->reasons);
+  for (auto frame = verdict->stack.rbegin(); frame != verdict->stack.rend(); ++frame) out.frames.push_back({frame->file, frame->line, frame->function, {}});
+  if (verdict->witness) {
+    const Dump& dump = by_rank.at(*verdict->witness);
+    out.evidence = dump.finding;
+    out.evidence_source = dump.source;
+  }
+  for (const auto& item : items)
+    if (recording_of(*item.finding) != nullptr && (out.witness == nullptr || item.finding == out.evidence)) out.witness = &item;
+  return out;
+}
+
+}  // namespace
+
+std::optional<CollectiveJudgement> compare_collectives(const std::vector<Item>& items, const std::vector<SourceFindings>& sources,
+                                                       std::optional<std::int64_t> world) {
+  auto recorded = compare_recordings(items, sources);
+  auto told = compare_reports(items, sources, world);
+  if (!recorded) return told;
+  if (!told) return recorded;
+  // The line of the log stands for it; who and what the dumps know better.
+  if (recorded->fault.culprit_ranks.empty() && !recorded->desync) {
+    recorded->fault.culprit_ranks = told->fault.culprit_ranks;
+    recorded->reasons.insert(recorded->reasons.end(), told->reasons.begin(), told->reasons.end());
+    recorded->desync = told->desync;
+  }
+  recorded->witness = told->witness;
+  if (recorded->fault.note.empty()) recorded->fault.note = told->fault.note;
+  return recorded;
 }
 
 }  // namespace triage::signatures

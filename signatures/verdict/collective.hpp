@@ -1,4 +1,4 @@
-// Time-outs of collectives compared over ranks: who waited, who did not come, who called something else.
+// Time-outs of collectives and flight recorder dumps compared over ranks: who waited, who did not come, who called something else.
 #pragma once
 
 #include <optional>
@@ -15,6 +15,10 @@ struct CollectiveJudgement {
   bool desync = false;                  // different operation or size at one sequence number
   const Item* witness = nullptr;        // the line that shows it best: the odd one out, else the first time-out
   std::vector<std::string> reasons;
+  bool recorded = false;                // by flight recorder dumps, which know more than the lines of a log
+  const Finding* evidence = nullptr;    // the culprit's dump, and its source
+  std::size_t evidence_source = 0;
+  std::vector<parsers::Frame> frames;   // of the culprit's last call, else of the call that was waited in; outermost first
 };
 // items: of one incident. world: ranks of the job, if known. Empty if no item carries a time-out with an operation or a rank.
 std::optional<CollectiveJudgement> compare_collectives(const std::vector<Item>& items, const std::vector<SourceFindings>& sources,

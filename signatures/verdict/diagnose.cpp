@@ -8,6 +8,7 @@
 #include "parsers/base/limits.hpp"
 #include "parsers/base/text.hpp"
 #include "signatures/verdict/collective.hpp"
+#include "signatures/verdict/dump_finding.hpp"
 #include "signatures/verdict/exits.hpp"
 #include "signatures/verdict/fingerprint.hpp"
 #include "signatures/verdict/ledger.hpp"
@@ -50,6 +51,8 @@ class Diagnoser {
     memory();
     collectives(collective);
     rank();
+    dumps();
+    waited_for_root(collective);
     step();
     d_.also = also();
     echoes();
@@ -60,7 +63,7 @@ class Diagnoser {
     confidence();
     // A rule's sentence of another kind than the one found out would contradict it.
     d_.summary = summary_of(d_, f, kind_is(d_.kind, f.kind) && choice_.root->strength != Strength::exit ? f.summary : std::string());
-    d_.missing = missing_of(d_, f, {});
+    d_.missing = missing_of(d_, f, knowledge());
     d_.id = diagnosis_id(d_);
     return std::move(d_);
   }
@@ -117,6 +120,7 @@ class Diagnoser {
     if (const auto* oom = std::get_if<parsers::OutOfMemory>(&f.event); oom != nullptr && !e.device) e.device = oom->device;
     e.node = f.node.empty() ? sources_[item.source].source.node : f.node;
     e.pid = f.pid;
+    if (const auto* exit = std::get_if<parsers::ProcessExit>(&f.event); exit != nullptr && !e.pid) e.pid = exit->pid;
     e.time = f.time ? f.time : item.when;
     if (e.time) *e.time += sources_[item.source].clock_ahead;   // as printed
     if (f.traceback) e.frames = f.traceback->frames;
@@ -265,9 +269,56 @@ class Diagnoser {
     const bool collective_root = root_->strength == Strength::collective || root_->strength == Strength::cascade || root_->strength == Strength::abort;
     if (!collective_root) return;
     d_.collective = judged->fault;
+    recorded_ = judged->recorded;
     for (const auto& reason : judged->reasons) d_.reasons.push_back(reason);
     if (judged->desync && kind_is(d_.kind, "nccl.timeout")) d_.kind = "nccl.desync";
     if (!judged->fault.note.empty()) d_.reasons.push_back(judged->fault.note);
+    if (!judged->recorded) return;
+    if (!judged->fault.culprit_ranks.empty()) shift_ += 0.1;
+    if (d_.root.frames.empty()) d_.root.frames = judged->frames;
+    if (judged->evidence == nullptr || !is_dump(*root_->finding)) return;
+    d_.root.source = sources_[judged->evidence_source].source.name;
+    d_.root.text = judged->evidence->text;
+    d_.root.rank = judged->evidence->rank;
+  }
+
+  // Where the job waited, when the cause stands elsewhere: do the dumps point at the same rank?
+  void waited_for_root(const std::optional<CollectiveJudgement>& judged) {
+    if (!judged || !judged->recorded || d_.collective || !d_.root.rank) return;
+    const auto& culprits = judged->fault.culprit_ranks;
+    if (std::find(culprits.begin(), culprits.end(), *d_.root.rank) == culprits.end()) return;
+    d_.reasons.push_back("the flight recorder agrees: the others waited for rank " + std::to_string(*d_.root.rank) + " in " + judged->fault.operation);
+    shift_ += 0.03;
+  }
+
+  // What core dumps of the same process add to a line of a log.
+  void dumps() {
+    const Finding& root = *root_->finding;
+    for (const auto& item : items_) {
+      const Finding& f = *item.finding;
+      if (&item == root_ || !is_dump(f)) continue;
+      const bool other = (f.rank && d_.root.rank && *f.rank != *d_.root.rank) || (!f.rank && f.pid && d_.root.pid && *f.pid != *d_.root.pid);
+      const bool device = kind_is(f.kind, "cuda");
+      if (other || (device && !kind_is(d_.kind, "cuda")) || (!device && !kind_is(d_.kind, "proc") && !kind_is(d_.kind, "cuda"))) continue;
+      if (std::string reason = dump_reason(f); !reason.empty()) {
+        d_.reasons.push_back(std::move(reason));
+        shift_ += 0.02;
+      }
+      if (!device) continue;
+      if (!d_.root.device) d_.root.device = f.device;
+      if (kind_is(d_.kind, "cuda.launch_failure") && !is_dump(root)) d_.kind = f.kind;
+    }
+  }
+
+  Knowledge knowledge() const {
+    Knowledge out;
+    for (const auto& s : sources_)
+      for (const auto& f : s.findings) {
+        out.flight_recorder = out.flight_recorder || std::holds_alternative<parsers::RecordingEvent>(f.event);
+        out.core_file = out.core_file || std::holds_alternative<parsers::CoreFileEvent>(f.event);
+        out.cuda_core = out.cuda_core || std::holds_alternative<parsers::CudaCoreEvent>(f.event);
+      }
+    return out;
   }
 
   // Which rank: the line's own, another print's, the table's, the source's.
@@ -275,6 +326,11 @@ class Diagnoser {
     const auto& f = *root_->finding;
     if (d_.collective && d_.collective->culprit_ranks.size() == 1) {
       if (d_.root.rank != d_.collective->culprit_ranks.front()) d_.root.rank = d_.collective->culprit_ranks.front();
+      return;
+    }
+    if (d_.collective && recorded_ && !d_.collective->culprit_ranks.empty()) {   // several: the one whose dump is shown
+      const auto& culprits = d_.collective->culprit_ranks;
+      if (!d_.root.rank || std::find(culprits.begin(), culprits.end(), *d_.root.rank) == culprits.end()) d_.root.rank = culprits.front();
       return;
     }
     // Who waited in vain is not who failed: without a culprit the first rank is not known.
@@ -548,6 +604,7 @@ class Diagnoser {
   const Item* root_ = nullptr;
   Diagnosis d_;
   double shift_ = 0;
+  bool recorded_ = false;   // the collective was judged by flight recorder dumps
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "parsers/base/text.hpp"
+#include "signatures/verdict/dump_finding.hpp"
 #include "signatures/verdict/exits.hpp"
 
 namespace triage::signatures {
@@ -401,7 +402,7 @@ class Chooser {
         const bool other_rank = f.rank && root.rank && *f.rank != *root.rank;
         if (other_rank && item.strength >= Strength::local && item.strength == choice_.root->strength) {
           choice_.also.push_back(&item);
-        } else if (words || same_stream(item, *choice_.root) || item.strength < Strength::general || !f.rank || !root.rank) {
+        } else if (words || same_stream(item, *choice_.root) || (!other_rank && (is_dump(f) || is_dump(root))) || item.strength < Strength::general || !f.rank || !root.rank) {
           choice_.same.push_back(&item);
           // The print with the traceback shows more than a logger's copy of it (corpus gpu/001).
           const bool copy = choice_.root->finding->level == parsers::Level::warning && f.level != parsers::Level::warning;

@@ -1,5 +1,6 @@
 #include "signatures/verdict/summary.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -165,15 +166,48 @@ std::string summary_of(const Diagnosis& d, const Finding& root, const std::strin
   return who(d) + " died" + in_phase(d) + at_step(d) + " of: " + words;
 }
 
+namespace {
+
+bool uses(const Diagnosis& d, std::string_view framework) {
+  return std::any_of(d.frameworks.begin(), d.frameworks.end(), [&](const std::string& name) { return parsers::contains(name, framework); });
+}
+
+// pytorch/pytorch: torch/cuda/memory.py; NVIDIA/Megatron-LM: megatron/training/arguments.py; pytorch/torchtitan: job configuration.
+std::string memory_history(const Diagnosis& d) {
+  if (uses(d, "megatron")) return "--record-memory-history --memory-snapshot-path /shared/snapshot.pickle";
+  if (uses(d, "torchtitan")) return "--profiling.enable_memory_snapshot --profiling.save_memory_snapshot_folder memory_snapshot";
+  return "torch.cuda.memory._record_memory_history(max_entries=100000) at the start and torch.cuda.memory._dump_snapshot(\"snapshot.pickle\") when "
+         "torch.OutOfMemoryError is caught (Megatron-LM: --record-memory-history --memory-snapshot-path FILE; torchtitan: "
+         "--profiling.enable_memory_snapshot)";
+}
+
+// pytorch/pytorch: ProcessGroupNCCL.hpp, FlightRecorder.hpp: since 2.9 the variables begin with TORCH_FR; the old names stay.
+std::string flight_recorder(const Diagnosis& d) {
+  if (uses(d, "torchtitan")) return "--comm.trace_buf_size 20000 --comm.save_traces_folder comm_traces (on a file system that all nodes share)";
+  return "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/shared/nccl_trace_rank_ "
+         "(PyTorch 2.9 and later: TORCH_FR_BUFFER_SIZE=2000 TORCH_FR_DUMP_TEMP_FILE=/shared/nccl_trace_rank_), and all ranks' files as input";
+}
+
+void missing_of_crash(const Diagnosis& d, const Finding& root, const Knowledge& knowledge, std::vector<Missing>& out) {
+  const bool crash = kind_is(d.kind, "proc.sigsegv") || kind_is(d.kind, "proc.sigabrt") || kind_is(d.kind, "proc.sigbus") || kind_is(d.kind, "proc.sigfpe") ||
+                     kind_is(d.kind, "proc.sigill");
+  if (!crash) return;
+  const bool python = root.traceback && root.traceback->language != parsers::Traceback::Language::cpp;
+  if (!python) out.push_back({"the Python stack at the crash", "PYTHONFAULTHANDLER=1 (prints \"Fatal Python error\" with the stack of each thread)"});
+  if (!knowledge.core_file)
+    out.push_back({"a core dump: the library and the address of the crash",
+                   "ulimit -c unlimited before the launch (Slurm: srun --propagate=CORE; Docker: --ulimit core=-1); cat /proc/sys/kernel/core_pattern says "
+                   "where it goes; with systemd: coredumpctl dump PID -o core.PID"});
+}
+
+}  // namespace
+
 std::vector<Missing> missing_of(const Diagnosis& d, const Finding& root, const Knowledge& knowledge) {
   std::vector<Missing> out;
   const auto add = [&](std::string what, std::string set) { out.push_back({std::move(what), std::move(set)}); };
   if (kind_is(d.kind, "gpu.oom")) {
     if (!knowledge.snapshot && (d.backend.empty() || d.backend == "cuda" || d.backend == "hip"))
-      add("allocator history: what filled the device",
-          "torch.cuda.memory._record_memory_history(max_entries=100000) at the start and "
-          "torch.cuda.memory._dump_snapshot(\"snapshot.pickle\") when torch.OutOfMemoryError is caught "
-          "(Megatron-LM: --record-memory-history --memory-snapshot-path FILE)");
+      add("allocator history: what filled the device", memory_history(d));
     if (!d.ledger || !d.ledger->tried)
       add("the allocator's figures", "the worker's own log with the line \"Tried to allocate ...\", not the launcher's copy");
     if (d.config.empty()) add("the run's configuration", "the start of the log with the argument block, or the configuration file as one more input");
@@ -181,9 +215,9 @@ std::vector<Missing> missing_of(const Diagnosis& d, const Finding& root, const K
   }
   if (kind_is(d.kind, "nccl") || kind_is(d.kind, "dist.gloo_timeout")) {
     if (!knowledge.flight_recorder && !kind_is(d.kind, "dist"))
-      add("what each rank called last",
-          "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/shared/nccl_trace_rank_ "
-          "(newer PyTorch: TORCH_FR_BUFFER_SIZE=2000)");
+      add("what each rank called last", flight_recorder(d));
+    if (knowledge.flight_recorder && d.collective && !d.collective->silent_ranks.empty())
+      add("the flight recorder dumps of " + ranks_text(d.collective->silent_ranks), "a folder that all nodes share in TORCH_NCCL_DEBUG_INFO_TEMP_FILE; a rank that died leaves none");
     if (d.collective && d.collective->culprit_ranks.empty())
       add("the logs of the ranks that reported nothing", "torchrun --log-dir DIR --redirects 3 (one file a rank), and all of them as input");
   }
@@ -193,11 +227,13 @@ std::vector<Missing> missing_of(const Diagnosis& d, const Finding& root, const K
         "Kubernetes: kubectl describe pod");
   if (kind_is(d.kind, "proc.exit"))
     add("the error of the process that ended first",
-        "decorate main with torch.distributed.elastic.multiprocessing.errors.record, and torchrun --log-dir DIR --redirects 3");
-  for (const char* kind : {"proc.sigsegv", "proc.sigabrt", "proc.sigbus", "proc.sigfpe", "proc.sigill"})
-    if (kind_is(d.kind, kind) && !root.traceback) add("where it crashed", "PYTHONFAULTHANDLER=1, TORCH_SHOW_CPP_STACKTRACES=1 and ulimit -c unlimited");
-  if (kind_is(d.kind, "cuda") && !kind_is(d.kind, "cuda.ecc") && !kind_is(d.kind, "cuda.init"))
-    add("the kernel that failed", "CUDA_LAUNCH_BLOCKING=1 for a short run, or CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 CUDA_ENABLE_LIGHTWEIGHT_COREDUMP=1");
+        "decorate main with torch.distributed.elastic.multiprocessing.errors.record: it writes error.json into TORCHELASTIC_ERROR_FILE (torchrun sets it, "
+        "under --log-dir DIR); and torchrun --redirects 3 keeps each rank's output");
+  missing_of_crash(d, root, knowledge, out);
+  if (kind_is(d.kind, "cuda") && !kind_is(d.kind, "cuda.ecc") && !kind_is(d.kind, "cuda.init") && !kind_is(d.kind, "cuda.no_kernel_image") && !knowledge.cuda_core)
+    add("the kernel that failed: the error is reported later than it happens",
+        "CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 CUDA_ENABLE_LIGHTWEIGHT_COREDUMP=1 CUDA_COREDUMP_FILE=/shared/core_%h_%p.nvcudmp (costs nothing while all is "
+        "well), or CUDA_LAUNCH_BLOCKING=1 for a short run");
   if (kind_is(d.kind, "cuda.ecc") || kind_is(d.kind, "cuda.launch_failure"))
     add("the driver's record of the device", "dmesg -T | grep -i -E 'xid|nvrm' of the node as one more input");
   if (!d.root.rank && !root.system && !kind_is(d.kind, "sched"))

@@ -14,6 +14,8 @@ std::string summary_of(const Diagnosis& diagnosis, const Finding& root, const st
 struct Knowledge {
   bool snapshot = false;        // an allocator snapshot is among the inputs
   bool flight_recorder = false; // a NCCL flight recorder dump is among the inputs
+  bool core_file = false;       // an ELF core of a process is
+  bool cuda_core = false;       // a CUDA core dump is
 };
 std::vector<Missing> missing_of(const Diagnosis& diagnosis, const Finding& root, const Knowledge& knowledge);
 
