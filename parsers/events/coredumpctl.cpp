@@ -45,8 +45,11 @@ class Coredumpctl final : public EventReader {
       return Offer::taken;
     }
     if (!stream_.holds(record)) return ++foreign_ > kForeignLines ? Offer::ended_before : Offer::not_mine;
-    if (key == "PID" || std::find(kFields.begin(), kFields.end(), key) == kFields.end()) return Offer::ended_before;
-    read(key, value);
+    if (key == "PID") return Offer::ended_before;
+    if (!stack(line)) {
+      if (threads_ > 0 || std::find(kFields.begin(), kFields.end(), key) == kFields.end()) return Offer::ended_before;
+      read(key, value);
+    }
     last_ = record.line.number;
     return Offer::taken;
   }
@@ -62,6 +65,25 @@ class Coredumpctl final : public EventReader {
   }
 
  private:
+  // "Stack trace of thread 4242:" and "#0  0x00007f2b8c1a2b3c ncclProxyProgress (libnccl.so.2 + 0x5a2b3c)". The thread that crashed is first.
+  bool stack(std::string_view line) {
+    if (line.empty() || line.starts_with("Module ") || line.starts_with("Found module ") || line.starts_with("ELF object binary architecture")) return true;
+    if (line.starts_with("Stack trace of thread ")) {
+      ++threads_;
+      return true;
+    }
+    if (!consume(line, "#") || !take_integer(line)) return false;
+    line = trim(line);
+    const auto space = line.find(' '), paren = line.rfind('(');
+    if (!line.starts_with("0x") || space == std::string_view::npos) return false;
+    if (threads_ > 1 || exit_.frames.size() >= limits::kTracebackFrames) return true;
+    Frame frame;
+    frame.function = std::string(trim(line.substr(space, paren == std::string_view::npos || paren < space ? std::string_view::npos : paren - space)));
+    if (paren != std::string_view::npos && line.ends_with(')')) frame.file = std::string(line.substr(paren + 1, line.size() - paren - 2));
+    exit_.frames.push_back(std::move(frame));
+    return true;
+  }
+
   void read(std::string_view key, std::string_view value) {
     if (key == "Signal") {
       const auto signal = take_integer(value);
@@ -88,7 +110,7 @@ class Coredumpctl final : public EventReader {
   ProcessExit exit_;
   Stream stream_;
   std::uint64_t first_ = 0, last_ = 0;
-  std::size_t foreign_ = 0;
+  std::size_t foreign_ = 0, threads_ = 0;
   bool open_ = false;
 };
 

@@ -107,6 +107,7 @@ struct ProcessExit {
   std::string node, printer;
   std::string reason;                           // the printer's own word: OOMKilled, OUT_OF_MEMORY, DUE TO TIME LIMIT, Evicted: ...
   bool out_of_memory = false;                   // the printer itself says OOM (Slurm OUT_OF_MEMORY, OOMKilled)
+  std::vector<Frame> frames;                    // of the thread that crashed, where the printer shows them (coredumpctl); #0 first
 };
 
 struct Xid {

@@ -60,6 +60,10 @@ Facts facts_of(const Diagnosis& diagnosis) {
   put_number(facts, "local_rank", diagnosis.root.local_rank);
   put_number(facts, "device", diagnosis.root.device);
   put_number(facts, "step", diagnosis.root.step);
+  for (const Finding& finding : diagnosis.findings) {   // dumps that are there need not be recorded
+    if (std::holds_alternative<parsers::RecordingEvent>(finding.event)) facts["flight_recorder_dump"] = 1.0;
+    if (std::holds_alternative<parsers::CudaCoreEvent>(finding.event)) facts["cuda_core_dump"] = 1.0;
+  }
   if (diagnosis.ledger) {
     const Ledger& ledger = *diagnosis.ledger;
     put_size(facts, "tried", ledger.tried);

@@ -115,7 +115,7 @@ class Diagnoser {
     e.offset = f.offset;
     e.text = f.text;
     e.rank = f.rank;
-    e.local_rank = f.local_rank;
+    e.local_rank = f.local_rank ? f.local_rank : sources_[item.source].source.local_rank;
     e.device = f.device;
     if (const auto* oom = std::get_if<parsers::OutOfMemory>(&f.event); oom != nullptr && !e.device) e.device = oom->device;
     e.node = f.node.empty() ? sources_[item.source].source.node : f.node;
@@ -339,6 +339,12 @@ class Diagnoser {
       d_.reasons.push_back("the line's own rank only waited; which rank was waited for is not in the logs given");
       return;
     }
+    if (const auto* exit = std::get_if<parsers::ProcessExit>(&f.event)) {
+      if (!d_.root.rank) d_.root.rank = exit->rank;
+      if (!d_.root.local_rank) d_.root.local_rank = exit->local_rank;
+      if (d_.root.node.empty()) d_.root.node = exit->node;
+      if (d_.root.frames.empty()) d_.root.frames = exit->frames;
+    }
     if (!d_.root.rank) rank_of_pid();
     if (d_.root.rank) return;
     d_.root.rank = rank_in_text(f.text);
@@ -371,6 +377,7 @@ class Diagnoser {
   void only_process() {
     const auto& f = *root_->finding;
     if (f.system || f.rule.starts_with("k8s.") || root_->strength == Strength::scheduler || d_.root.local_rank.value_or(0) > 0 || command_of_another(f.text)) return;
+    if (is_dump(f) || f.rule.starts_with("coredumpctl.")) return;   // of one process of perhaps many
     for (const std::string_view family : {"nccl", "dist", "sched", "host.oom.kernel", "host.oom.slurm", "host.oom.k8s", "gpu.xid"})
       if (kind_is(d_.kind, family)) return;
     for (const Item& item : items_)  // who talks to others is not alone

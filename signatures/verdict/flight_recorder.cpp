@@ -29,7 +29,7 @@ bool uneven(const RecordedOp& op) {
 
 std::string group_name(const RecordedGroup& group) {
   if (group.description.empty() || group.description == "undefined") return "group " + group.name;
-  return group.description == "default_pg" ? group.description : group.description + " (group " + group.name + ")";
+  return group.description == "default_pg" ? group.description : group.description + " (" + group.name + ")";
 }
 
 std::string call_text(const RecordedOp& op) {
@@ -152,7 +152,8 @@ class Judge {
   // that its device broke (events that cannot be asked) or that its watchdog and recorder stand still.
   void find_stalled() {
     for (const auto& [call, holders] : pending_) {
-      const auto& [key, sequence] = call;
+      const std::string& key = call.first;
+      const std::int64_t sequence = call.second;
       const Holder& first = holders.front();
       if (rooted(*first.op)) continue;
       const auto& ranks = group_of(nodes_[first.node], *first.op).ranks;
@@ -448,8 +449,11 @@ class Judge {
       (node.head == nullptr || node.stalled ? culprits : suspects).insert(end.front());
       return;
     }
-    // One that made its last call before the others made the ones they wait in: it stopped first.
+    // Sends are matched by count, which a rank that stands still can shift. One that made its last call before the others made the ones
+    // that they wait in stopped first.
+    const bool sends = std::any_of(end.begin(), end.end(), [&](std::size_t n) { return nodes_[n].head != nullptr && nodes_[n].head->p2p; });
     for (const std::size_t n : end) {
+      if (!sends) break;
       const auto last = nodes_[n].recording == nullptr ? std::nullopt : nodes_[n].recording->newest_ns;
       if (last && std::all_of(end.begin(), end.end(), [&](std::size_t other) {
             return other == n || (nodes_[other].head != nullptr && nodes_[other].head->created_ns.value_or(0) > *last);

@@ -1,0 +1,177 @@
+#include "signatures/verdict/flight_recorder.hpp"
+
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <random>
+
+#include "tests/signatures/verdict/recorder_job.hpp"
+#include "tests/support/gunzip.hpp"
+
+using namespace triage;
+using namespace triage::signatures;
+using parsers::RecordedOp;
+using parsers::Recording;
+using tests::Ranks;
+
+namespace {
+
+std::optional<RecorderVerdict> judge_folder(const std::string& folder, std::deque<Recording>& kept, int leave_out = -1) {
+  std::vector<RankRecording> ranks;
+  for (int rank = 0; rank < 16; ++rank) {
+    if (rank == leave_out) continue;
+    const std::string name = folder + "/_dump_" + std::to_string(rank);
+    auto recording = parsers::read_flight_recorder(tests::read_file(name), name);
+    REQUIRE(recording.ok());
+    CHECK(recording->rank == rank);
+    kept.push_back(std::move(recording).value());
+    ranks.push_back({rank, &kept.back()});
+  }
+  return judge_recordings(ranks);
+}
+
+}  // namespace
+
+TEST_CASE("two real jobs: the ranks that were made to fail are named, and no other") {
+  struct Row {
+    const char* job;
+    std::vector<int> culprits;
+    const char* operation;
+    std::int64_t sequence;
+  };
+  const Row rows[] = {{"gpu_error_1st", {12, 14}, "all_to_all", 20537}, {"lock_gil_1st", {9, 14}, "all_to_all", 45265}};
+  for (const Row& row : rows) {
+    SUBCASE(row.job) {
+      std::deque<Recording> kept;
+      const auto verdict = judge_folder(std::string(TRIAGE_SOURCE_DIR "/tests/parsers/snapshot/data/flight-recorder/") + row.job, kept);
+      REQUIRE(verdict);
+      CHECK(verdict->fault.culprit_ranks == row.culprits);
+      CHECK(verdict->fault.silent_ranks.empty());
+      CHECK(verdict->fault.waiting_ranks.size() == 14);
+      CHECK(verdict->fault.operation == row.operation);
+      CHECK(verdict->fault.sequence == row.sequence);
+      CHECK(!verdict->desync);
+      CHECK(verdict->reasons.size() == 2);
+    }
+  }
+}
+
+TEST_CASE("a real job without the dump of a rank: it is silent and a suspect") {
+  std::deque<Recording> kept;
+  const auto verdict = judge_folder(TRIAGE_SOURCE_DIR "/tests/parsers/snapshot/data/flight-recorder/lock_gil_1st", kept, 9);
+  REQUIRE(verdict);
+  CHECK(verdict->fault.silent_ranks == std::vector<int>{9});
+  CHECK(verdict->fault.culprit_ranks == std::vector<int>{9, 14});
+}
+
+TEST_CASE("who did not call, and who only waits for a waiting one") {
+  Ranks job(4);
+  job.group("0", "default_pg", {0, 1, 2, 3});
+  job.group("1", "tp", {0, 1});
+  job.group("2", "tp", {2, 3});
+  job.done({0, 1, 2, 3}, "0", "all_reduce", 5);
+  SUBCASE("a chain over two groups") {
+    job.open({2}, "2", "all_gather", 9);            // 3 never came
+    job.open({0, 1}, "0", "all_reduce", 6);         // and so 2 not to this one
+    const auto verdict = job.judge();
+    REQUIRE(verdict);
+    CHECK(verdict->fault.culprit_ranks == std::vector<int>{3});
+    CHECK(verdict->fault.waiting_ranks == std::vector<int>{0, 1, 2});
+    CHECK(verdict->reasons.at(0).find("rank 3 never called") != std::string::npos);
+  }
+  SUBCASE("nothing is open: a job that is well") { CHECK(!job.judge()); }
+  SUBCASE("no dump of the one that is waited for") {
+    job.open({0, 1, 2}, "0", "all_reduce", 6);
+    const auto verdict = job.judge({3});
+    REQUIRE(verdict);
+    CHECK(verdict->fault.culprit_ranks == std::vector<int>{3});
+    CHECK(verdict->fault.silent_ranks == std::vector<int>{3});
+  }
+  SUBCASE("all came and none finished") {
+    job.open({0, 1, 2, 3}, "0", "all_reduce", 6);
+    const auto verdict = job.judge();
+    REQUIRE(verdict);
+    CHECK(verdict->fault.note.find("all members called") != std::string::npos);
+  }
+  SUBCASE("timing on: the one whose device has not begun") {
+    job.open({0, 1, 3}, "0", "all_reduce", 6, RecordedOp::State::started);
+    job.open({2}, "0", "all_reduce", 6);
+    const auto verdict = job.judge();
+    REQUIRE(verdict);
+    CHECK(verdict->fault.culprit_ranks == std::vector<int>{2});
+  }
+  SUBCASE("complete on the others: its own device stands still") {
+    job.done({0, 2, 3}, "0", "all_reduce", 6);
+    job.open({1}, "0", "all_reduce", 6);
+    job.open({0}, "1", "all_gather", 4);
+    const auto verdict = job.judge();
+    REQUIRE(verdict);
+    CHECK(verdict->fault.culprit_ranks == std::vector<int>{1});
+  }
+  SUBCASE("another call at the same number") {
+    job.open({0, 1, 2}, "0", "all_reduce", 6);
+    job.open({3}, "0", "broadcast", 6);
+    const auto verdict = job.judge();
+    REQUIRE(verdict);
+    CHECK(verdict->desync);
+    CHECK(verdict->fault.culprit_ranks == std::vector<int>{3});
+    CHECK(verdict->fault.operation == "broadcast");
+  }
+  SUBCASE("another size at the same number") {
+    job.open({0, 1, 2}, "0", "all_reduce", 6);
+    job.open({3}, "0", "all_reduce", 6, RecordedOp::State::scheduled, "Float[7]");
+    const auto verdict = job.judge();
+    REQUIRE(verdict);
+    CHECK(verdict->desync);
+    CHECK(verdict->fault.culprit_ranks == std::vector<int>{3});
+  }
+  SUBCASE("two ranks, two calls, each in the other order") {
+    job.open({0}, "0", "all_reduce", 6);
+    job.open({0}, "1", "all_gather", 4);
+    job.open({1}, "1", "all_gather", 4);
+    job.open({1, 2, 3}, "0", "all_reduce", 6);
+    const auto verdict = job.judge();
+    REQUIRE(verdict);
+    CHECK(verdict->fault.culprit_ranks == std::vector<int>{0, 1});
+    CHECK(verdict->reasons.at(0).find("different orders") != std::string::npos);
+  }
+}
+
+TEST_CASE("a pipeline: the stage that never sent") {
+  Ranks job(3);
+  job.group("0", "pipeline", {0, 1, 2});
+  job.send(1, 2, "0", 1);
+  job.receive(2, 1, "0", 1);
+  job.receive(1, 0, "0", 2, true);   // stands before the send in the rank's order
+  const auto verdict = job.judge();
+  REQUIRE(verdict);
+  CHECK(verdict->fault.culprit_ranks == std::vector<int>{0});
+  CHECK(verdict->fault.operation == "recv");
+}
+
+TEST_CASE("simulated jobs: a rank that stops calling, or dies without a dump, is named exactly") {
+  for (unsigned seed = 0; seed < 120; ++seed) {
+    CAPTURE(seed);
+    tests::SimulatedJob job(seed);
+    if (!job.run()) continue;   // the job ended before the fault
+    const auto verdict = job.judge();
+    REQUIRE(verdict);
+    CHECK(verdict->fault.culprit_ranks == std::vector<int>{job.faulty()});
+  }
+}
+
+TEST_CASE("rank 0 given twice, and dumps of another job, do no harm") {
+  Ranks job(2);
+  job.group("0", "default_pg", {0, 1});
+  job.open({0}, "0", "all_reduce", 1);
+  auto ranks = job.recordings({});
+  ranks.push_back(ranks.front());
+  Ranks other(2);
+  other.group("7", "another", {5, 6});
+  for (auto r : other.recordings({})) ranks.push_back({r.rank + 5, r.recording});
+  const auto verdict = judge_recordings(ranks);
+  REQUIRE(verdict);
+  CHECK(verdict->fault.culprit_ranks == std::vector<int>{1});
+}
