@@ -404,6 +404,8 @@ class Chooser {
           choice_.also.push_back(&item);
         } else if (words || same_stream(item, *choice_.root) || (!other_rank && (is_dump(f) || is_dump(root))) || item.strength < Strength::general || !f.rank || !root.rank) {
           choice_.same.push_back(&item);
+          // A dump has no place in the order of the lines; the program's own line of the same fault stands for both.
+          if (is_dump(root) && is_dump(*better->finding) && !is_dump(f) && item.strength == choice_.root->strength && f.kind == root.kind) better = &item;
           // The print with the traceback shows more than a logger's copy of it (corpus gpu/001).
           const bool copy = choice_.root->finding->level == parsers::Level::warning && f.level != parsers::Level::warning;
           // Of two files without clocks the one whose line names its rank has the original, the other a launcher's copy.
