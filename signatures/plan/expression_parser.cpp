@@ -47,6 +47,7 @@ constexpr std::array kFacts = {
     FactName{"operation", Type::text},
     FactName{"sequence", Type::number},    FactName{"culprit_ranks", Type::text},
     FactName{"silent_ranks", Type::text},  FactName{"waiting_ranks", Type::text},
+    FactName{"flight_recorder_dump", Type::number}, FactName{"cuda_core_dump", Type::number},
 };
 
 std::optional<Type> fact_type(std::string_view name) {
