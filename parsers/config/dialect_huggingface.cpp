@@ -147,6 +147,9 @@ constexpr NameRow kShape[] = {
     {"n_positions", Key::max_positions},
     {"attention_bias", Key::qkv_bias},
     {"mlp_bias", Key::linear_bias},
+    {"tie_embedding_weights", Key::tied_embeddings},
+    {"decoder_sparse_step", Key::moe_layer_frequency},
+    {"interleave_moe_layer_step", Key::moe_layer_frequency},
     {"attention_dropout", Key::attention_dropout},
     {"attn_pdrop", Key::attention_dropout},
     {"resid_pdrop", Key::hidden_dropout},
@@ -210,6 +213,24 @@ void apply_moe_shape(const Names& names, Target& target) {
              width = names.integer("moe_intermediate_size");
   if (shared && width && *shared >= 0 && *shared < 1024 && *width < (1 << 30))
     target.put(Key::shared_expert_ffn, *shared * *width, names.line("n_shared_experts"));
+}
+
+// What a family fixes and its config.json leaves out or states in another way: Qwen2.5-VL's tower is gated, Qwen2-VL's MLP is
+// mlp_ratio times as wide, towers of fixed image size (CLIP, InternViT, SigLIP) have one position a patch (and one for the class).
+void complete_tower(std::string_view type, const Names& vision, Target& target) {
+  const auto starts = [&](std::string_view head) { return type.substr(0, head.size()) == head; };
+  if (starts("qwen2_5_vl") || starts("qwen2_5_omni"))
+    target.put(Key::vision_gated_mlp, true, vision.line("intermediate_size"));
+  const auto ratio = vision.integer("mlp_ratio"), width = target.config().integer(Key::vision_hidden);
+  if (ratio && width && *ratio > 0 && *ratio < 64 && *width > 0 && *width < (1 << 24) && !vision.has("intermediate_size"))
+    target.put(Key::vision_ffn, *ratio * *width, vision.line("mlp_ratio"));
+  const auto image = vision.integer("image_size"), patch = vision.integer("patch_size");
+  if (image && patch && *patch > 0 && *image >= *patch && *image < (1 << 20) && !vision.has("num_position_embeddings")) {
+    const std::int64_t side = *image / *patch;
+    target.put(Key::vision_positions, side * side + (starts("gemma3") ? 0 : 1), vision.line("image_size"));
+  }
+  if (starts("internvl") && !vision.has("spatial_merge_size"))
+    target.put(Key::vision_merge, std::int64_t{2}, vision.line("image_size"));  // downsample_ratio 0.5
 }
 
 }  // namespace
@@ -309,6 +330,7 @@ void apply_model_config(const FlatSettings& settings, Target& target) {
     // Qwen2-VL: "hidden_size" is the width after the merger, "embed_dim" that of the tower.
     if (const auto width = vision.integer("embed_dim"))
       target.put(Key::vision_hidden, *width, vision.line("embed_dim"));
+    complete_tower(type, vision, target);
     if (const std::string_view deep = vision.text("deepstack_visual_indexes"); !deep.empty())
       target.put(Key::vision_mergers,
                  static_cast<std::int64_t>(

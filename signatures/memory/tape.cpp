@@ -133,7 +133,7 @@ Tensor Tape::checkpoint(const Tensor& input, std::function<Tensor(Tape&, Tensor)
   if (extra > 0 && recording) saved.push_back(block(section, extra));
   const int index = record(
       {edge(input)}, std::move(saved), 1,
-      [kept, layer = std::move(layer)](Tape& tape, std::vector<Tensor>& grads) {
+      [kept, part = section, layer = std::move(layer)](Tape& tape, std::vector<Tensor>& grads) {
         const std::size_t first = tape.nodes_.size();
         Node leaf;  // the detached input
         leaf.grads.resize(1);
@@ -145,8 +145,12 @@ Tensor Tape::checkpoint(const Tensor& input, std::function<Tensor(Tape&, Tensor)
         detached.grad = kept.grad;
         const bool was = tape.rebuilding;
         tape.rebuilding = true;
+        const Tag outer = tape.section;
+        tape.section = part;
         Tensor again = layer(tape, std::move(detached));
         tape.rebuilding = was;
+        tape.section = outer;
+        if (tape.rebuilt) tape.rebuilt();
         again.block.reset();
         tape.backward(again, std::move(grads[0]), first + 1);
         Tensor result = std::move(tape.nodes_[first].grads[0]);

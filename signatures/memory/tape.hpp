@@ -145,6 +145,8 @@ class Tape {
   // The same tensor; `hook` is called when its gradient has arrived.
   Tensor mark(const Tensor& tensor, std::function<void()> hook);
 
+  // Called when a checkpointed layer has been run again (autocast's cache is dropped then); may be empty.
+  std::function<void()> rebuilt;
   // Called when a parameter's gradient is there (sharded data parallel); may be empty.
   std::function<void(Parameter&)> accumulated;
 

@@ -36,6 +36,7 @@ TorchModel::TorchModel(const TorchRun& run, tape::Tape& tape)
   if (run.embedding) {
     if (s.vision && s.vision->layers > 0) add_vision();
     embedding = add(s.vocab / run.tensor * s.hidden, trainable, root_unit);
+    if (s.learned_positions > 0) learned_positions = add(s.learned_positions * s.hidden, trainable, root_unit);
   }
   for (Count i = run.first_layer; i < run.last_layer; ++i) add_layer(i);
   if (run.head) {
@@ -128,7 +129,8 @@ void TorchModel::add_layer(Count index) {
     layer.q = linear("q_proj", s.hidden, q, s.qkv_bias, trainable, unit);
     layer.k = linear("k_proj", s.hidden, k, s.qkv_bias, trainable, unit);
     layer.v = linear("v_proj", s.hidden, k, s.qkv_bias, trainable, unit);
-    layer.o = linear("o_proj", q, s.hidden, s.linear_bias, trainable, unit);
+    // attention_bias means all four but for Qwen 2, whose output has none.
+    layer.o = linear("o_proj", q, s.hidden, s.linear_bias || (s.qkv_bias && !starts(s.model_type, "qwen2")), trainable, unit);
     if (s.qk_norm) {
       layer.q_norm = add(s.head_dim, trainable, unit);
       layer.k_norm = add(s.head_dim, trainable, unit);
@@ -139,6 +141,7 @@ void TorchModel::add_layer(Count index) {
     const Count local = std::max<Count>(1, s.experts / run_.expert);
     const bool bias = s.model_type == "gpt_oss";
     layer.router = add(s.hidden * s.experts, trainable, unit);
+    if (bias) layer.router_bias = add(s.experts, trainable, unit);
     layer.experts_in = add(local * s.hidden * s.expert_ffn * (s.gated ? 2 : 1), trainable, unit);
     layer.experts_out = add(local * s.expert_ffn * s.hidden, trainable, unit);
     expert_parameters += layer.experts_in->elements + layer.experts_out->elements;
@@ -171,7 +174,8 @@ Tensor TorchModel::apply(const Linear& l, const Tensor& x, Count rows) {
 
 Tensor TorchModel::norm(const Tensor& x, Count rows, Parameter* weight, Parameter* bias) {
   if (bias) return ops_.layer_norm(x, rows, *weight, *bias);
-  return ops_.rms_norm(x, rows, *weight, run_.fused_norm || run_.fused_kernels);
+  const bool wide = starts(run_.shape.model_type, "gpt_oss") || starts(run_.shape.model_type, "gemma");
+  return ops_.rms_norm(x, rows, *weight, run_.fused_norm || run_.fused_kernels, wide);
 }
 
 Tensor TorchModel::attention(DecoderLayer& layer, const Tensor& x) {
@@ -267,7 +271,7 @@ Tensor TorchModel::experts(DecoderLayer& layer, const Tensor& x) {
   Tensor weights;
   {
     Tensor in = wide_router ? ops_.convert(x, 4) : x;
-    Tensor logits = ops_.linear(in, tokens, s.experts, *layer.router);
+    Tensor logits = ops_.linear(in, tokens, s.experts, *layer.router, layer.router_bias);
     Tensor probabilities = ops_.soft_max(ops_.convert(logits, 4));
     Tensor best = ops_.gather(probabilities, tokens * s.experts_per_token, tokens * s.experts_per_token);
     weights = ops_.convert(ops_.gather(ops_.scale(best), rows, 0), x.width);

@@ -37,7 +37,7 @@ struct DecoderLayer {
   Parameter *q_down_norm = nullptr, *kv_down_norm = nullptr;
   Parameter* sinks = nullptr;
   Mlp mlp;                     // dense, or the shared experts
-  Parameter* router = nullptr;
+  Parameter *router = nullptr, *router_bias = nullptr;
   Parameter* shared_gate = nullptr;
   Parameter *experts_in = nullptr, *experts_out = nullptr, *experts_in_bias = nullptr, *experts_out_bias = nullptr;
   int unit = -1;
@@ -76,7 +76,7 @@ class TorchModel {
   std::vector<VisionBlock> blocks;
   std::vector<VisionMerger> mergers;
   Linear patch_embedding;
-  Parameter* positions = nullptr;
+  Parameter *positions = nullptr, *learned_positions = nullptr;  // of the tower, of the decoder
   Parameter *embedding = nullptr, *final_norm = nullptr, *final_norm_bias = nullptr;
   Linear head;
   int root_unit = -1;

@@ -307,7 +307,7 @@ Tensor Ops::gated(const Tensor& gate, const Tensor& up) {
 
 // Llama's norm: x to fp32 (kept), mean of squares, times its root's inverse, back to the narrow type (kept where the weight learns),
 // times the weight. Backward: product's two gradients, then in fp32 those of the product with the root, of the mean and of the power.
-Tensor Ops::rms_norm(const Tensor& x, Count rows, Parameter& weight, bool fused) {
+Tensor Ops::rms_norm(const Tensor& x, Count rows, Parameter& weight, bool fused, bool wide_product) {
   const Count elements = x.elements;
   const int width = x.width;
   Parameter* leaf = weight.trainable ? &weight : nullptr;
@@ -327,25 +327,30 @@ Tensor Ops::rms_norm(const Tensor& x, Count rows, Parameter& weight, bool fused)
   BlockRef wide = width == 4 ? x.block : tape_.empty(elements, 4).block;
   { const Tensor squares = tape_.empty(elements, 4); }
   BlockRef normed = tape_.empty(elements, 4).block;
-  BlockRef kept = width == 4 ? normed : tape_.empty(elements, width).block;
-  const int out_width = weight.width > width ? weight.width : width;
+  BlockRef kept = width == 4 || wide_product ? normed : tape_.empty(elements, width).block;
+  const int out_width = weight.width > width ? weight.width : width, product_width = wide_product ? 4 : out_width;
   if (!needs) wide.reset(), root.reset();
   if (!leaf) kept.reset();
+  if (product_width > out_width) { const Tensor product = tape_.empty(elements, product_width); }
   Tensor out = tape_.empty(elements, out_width);
   normed.reset();
   out.node = tape_.record({Tape::edge(x), Tape::edge(weight)}, {}, 1,
                           [=](Tape& tape, Grads& grads) mutable {
                             Grads result(2);
                             Tensor narrow;
-                            if (needs) narrow = tape.gradient(elements, out_width);
+                            if (product_width > out_width) {
+                              const Tensor wider = tape.gradient(elements, product_width);
+                              grads.clear();
+                            }
+                            if (needs) narrow = tape.gradient(elements, product_width);
                             if (leaf) {
-                              const Tensor spread = tape.gradient(elements, out_width);
+                              const Tensor spread = tape.gradient(elements, product_width);
                               result[1] = reduced(tape, *leaf, leaf->width);
                             }
                             grads.clear();
                             kept.reset();
                             if (!needs) return result;
-                            Tensor grad = width == 4 ? std::move(narrow) : tape.gradient(elements, 4);
+                            Tensor grad = width == 4 || product_width == 4 ? std::move(narrow) : tape.gradient(elements, 4);
                             narrow = {};
                             Tensor to_root = tape.gradient(elements, 4);
                             Tensor sum = tape.gradient(elements, 4);
@@ -551,7 +556,9 @@ Tensor Ops::plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, c
   const Count expanded_k = key_tokens * sizes.heads * sizes.key_dim, expanded_v = key_tokens * sizes.heads * sizes.value_dim;
   const bool grouped = sizes.kv_heads < sizes.heads;
   const int width = q.width;
-  const int soft = eager ? 4 : width;
+  // GPT-OSS takes its soft-max in the narrow type.
+  const int soft = eager && !sizes.sinks ? 4 : width;
+  const bool widened = eager && soft > width;
   BlockRef keys = grouped ? tape_.empty(expanded_k, width).block : k.block;
   BlockRef values = grouped ? tape_.empty(expanded_v, width).block : v.block;
   BlockRef queries = q.block;
@@ -568,13 +575,13 @@ Tensor Ops::plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, c
     if (sizes.sinks) raw = tape_.empty(scores, width).block;             // the sink's column joined
   }
   BlockRef probabilities, narrow;
-  if (eager && width < 4) {
+  if (widened) {
     const BlockRef wide = tape_.empty(scores, 4).block;
     probabilities = tape_.empty(scores, 4).block;
   } else {
     probabilities = tape_.empty(scores, soft).block;
   }
-  if (eager && width < 4)
+  if (widened)
     narrow = tape_.empty(scores, width).block;
   else if (!eager)
     narrow = tape_.empty(scores, width).block;  // where(masked rows)
@@ -598,11 +605,11 @@ Tensor Ops::plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, c
         turned = {};
         narrow.reset();
         values.reset();
-        if (eager && width < 4) to_scores = tape.gradient(scores, 4);
+        if (widened) to_scores = tape.gradient(scores, 4);
         Tensor soft_max = tape.gradient(scores, soft);
         to_scores = {};
         probabilities.reset();
-        if (eager && width < 4) {
+        if (widened) {
           Tensor back = tape.gradient(scores, width);
           soft_max = std::move(back);
         }

@@ -53,7 +53,8 @@ class Ops {
 
   Tensor embedding(Count rows, Count hidden, Parameter& weight);
   // RMSNorm as transformers writes it (in fp32, then multiplied in the narrow type), or as one fused kernel.
-  Tensor rms_norm(const Tensor& x, Count rows, Parameter& weight, bool fused = false);
+  // wide: the product with the weight is made in fp32 too (GPT-OSS, Gemma).
+  Tensor rms_norm(const Tensor& x, Count rows, Parameter& weight, bool fused = false, bool wide = false);
   Tensor layer_norm(const Tensor& x, Count rows, Parameter& weight, Parameter& bias);
   Tensor add(const Tensor& a, const Tensor& b);
   // act(gate) * up

@@ -178,6 +178,8 @@ void read_optimizer(const RunConfig& config, TorchRun& run, Assumptions& assumpt
     assume(assumptions, "optimizer",
            "embeddings keep 32-bit states (Trainer's setting); a script that does not ask bitsandbytes for it keeps one byte a state");
   }
+  // Shards are stepped in the type that is stored, whatever the gathered units have.
+  if (run.shard.kind == ShardKind::fsdp1 || run.shard.kind == ShardKind::fsdp2) setup.state_width = run.stored_width;
   if (run.shard.kind == ShardKind::zero) {
     setup.state_width = 4;
     setup.form = Form::fused;
@@ -223,6 +225,23 @@ void read_adapter(const RunConfig& config, TorchRun& run, Assumptions& assumptio
   if (has(quantised, "8")) run.packed_bits = 8;
 }
 
+// Architectures whose layers are not a decoder's attention and MLP: no figure is better than a wrong one.
+bool other_architecture(std::string_view type) {
+  for (const std::string_view head :
+       {"mamba", "falcon_mamba", "falcon_h1", "rwkv", "jamba", "zamba", "bamba", "recurrent_gemma", "nemotron_h", "qwen3_next", "kimi_linear",
+        "minimax", "t5", "mt5", "umt5", "bart", "mbart", "pegasus", "whisper", "wav2vec", "hubert", "bert", "roberta", "distilbert", "deberta",
+        "xlm", "electra", "vit", "clip", "siglip", "segformer", "detr", "unet", "speech", "lfm2", "granitemoehybrid", "xlstm"})
+    if (type.substr(0, head.size()) == head) return true;
+  return false;
+}
+bool familiar(std::string_view type) {
+  for (const std::string_view head :
+       {"llama", "mistral", "mixtral", "qwen2", "qwen3", "gemma", "deepseek_v", "gpt_oss", "phi3", "olmo", "internvl", "llava", "internlm", "gpt2",
+        "granite", "smollm", "cohere", "glm4", "yi", "ministral", "exaone", "baichuan"})
+    if (type.substr(0, head.size()) == head) return true;
+  return false;
+}
+
 parsers::Status check(const TorchRun& run) {
   const ModelShape& s = run.shape;
   const auto refuse = [](std::string text) { return Error(ErrorCode::conflict, std::move(text)); };
@@ -260,7 +279,19 @@ parsers::Result<TorchRun> torch_run(const RunConfig& config, Assumptions& assump
   TorchRun run;
   run.program = word(config, Key::framework);
   if (run.program.empty()) run.program = "huggingface";
+  const std::string type = word(config, Key::model_type);
+  if (other_architecture(type))
+    return Error(ErrorCode::unsupported, "there is no memory model of '" + type.substr(0, 60) + "' models: they are not decoders of attention and MLP layers");
   TRIAGE_TRY(run.shape, model_shape(config, assumptions));
+  if (type.empty() || !familiar(parsers::lower(run.shape.model_type)))
+    assume(assumptions, "model_type",
+           (type.empty() ? std::string("the model type is not stated") : "model type '" + type.substr(0, 60) + "' is not known") +
+               ": layers are taken as Llama's, of the sizes that are stated");
+  if (run.shape.vision) {
+    VisionShape& vision = *run.shape.vision;
+    vision.rotary = type.substr(0, 4) == "qwen" || type.substr(0, 3) == "glm" || type.empty();
+    if (run.shape.model_type.find("gemma3") != std::string::npos && vision.merge == 1) vision.merge = 4;  // pooled to 256 tokens an image
+  }
   if (run.shape.vocab == 0) run.shape.vocab = run.shape.padded_vocab;
   std::string missing;
   const auto need = [&](Key key) {

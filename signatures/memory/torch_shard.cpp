@@ -62,7 +62,10 @@ void Sharder::persistent() {
   const double width = run_.compute_width;
   if (shard.stage >= 3) {
     if (!shard.offload_parameters) keep(Tag::weights, all / n * width);
-    const double live = std::min(all, static_cast<double>(shard.live_parameters));
+    // limit: a weight that is larger than the limit is gathered all the same.
+    double largest = 0;
+    for (const Parameter& p : model_.parameters()) largest = std::max(largest, static_cast<double>(p.elements));
+    const double live = std::max(largest, std::min(all, static_cast<double>(shard.live_parameters)));
     keep(Tag::communication, live * width);
     keep(Tag::communication, std::min(all, static_cast<double>(shard.prefetch_bucket)) * width);
   }
@@ -71,12 +74,14 @@ void Sharder::persistent() {
 }
 
 void Sharder::before_forward() {
+  backward_ = false;
   if (!model_.around) return;
   gather(model_.root_unit);
 }
 
-// FSDP2: an all-gather into one flat buffer, copied out to the weights; the buffer stays until the next gather has been issued
-// (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, all_gather_state). FSDP1: gathered in place
+// FSDP2: an all-gather into one flat buffer, copied out to the weights. In the forward pass the buffer stays until the next gather has
+// been issued, in the backward pass it is freed at once (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, unshard,
+// wait_for_unshard). FSDP1: gathered in place
 // (torch/distributed/fsdp/_flat_param.py).
 void Sharder::gather(int index) {
   Unit& unit = units_[static_cast<std::size_t>(index)];
@@ -87,9 +92,10 @@ void Sharder::gather(int index) {
     return;
   }
   if (!unit.flat) unit.flat = tape_.block(Tag::communication, bytes);
+  last_flat_.reset();
   unit.gathered = tape_.block(Tag::communication, bytes);
-  last_flat_ = std::move(unit.flat);
-  unit.flat = nullptr;
+  if (!backward_) last_flat_ = std::move(unit.flat);
+  unit.flat.reset();
 }
 
 void Sharder::prefetch(int index) {
@@ -114,6 +120,7 @@ void Sharder::reduce(int index) {
       for (Parameter* p : members_[static_cast<std::size_t>(index)]) p->grad.reset();
     }
     reduced_.reset();
+    if (run_.shard.kind == ShardKind::fsdp2) unit.gathered.reset();
     if (run_.shard.kind == ShardKind::fsdp2 || run_.shard.reduce_width != run_.compute_width)
       reduced_ = tape_.block(Tag::communication, elements * run_.shard.reduce_width);
     for (Parameter* p : members_[static_cast<std::size_t>(index)]) p->grad.reset();
@@ -135,6 +142,8 @@ Tensor Sharder::around(int index, Tensor input, const std::function<Tensor(Tenso
   Tensor out = body(std::move(inside));
   if (run_.shard.reshard) units_[static_cast<std::size_t>(index)].gathered.reset();
   return tape_.mark(out, [this, index] {
+    backward_ = true;
+    last_flat_.reset();
     gather(index);
     prefetch(index - 1);
   });

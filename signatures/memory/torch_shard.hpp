@@ -41,6 +41,7 @@ class Sharder {
   std::vector<Parameter*> bucket_;
   Count bucket_elements_ = 0;
   bool split_ = false;
+  bool backward_ = false;
 };
 
 }  // namespace triage::signatures::memory

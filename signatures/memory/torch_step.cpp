@@ -56,6 +56,8 @@ Tensor Step::hidden_states() {
     return hidden;
   }
   hidden = model_.ops().embedding(model_.stream_rows, s.hidden, *model_.embedding);
+  if (model_.learned_positions)
+    hidden = model_.ops().add(hidden, model_.ops().embedding(run_.seq, s.hidden, *model_.learned_positions));
   std::vector<Tensor> deep;
   if (s.vision && s.vision->patches > 0 && !model_.blocks.empty()) {
     Tensor image = model_.vision(deep);
@@ -129,6 +131,10 @@ void Step::run(StepResult& result) {
   result.at_rest = meter.by_tag();
   const BlockRef input = tape_.block(Tag::buffers, 2 * 8 * model_.tokens);
 
+  if (run_.autocast > 0)
+    tape_.rebuilt = [this] {
+      for (Parameter& p : model_.parameters()) p.cast.reset();
+    };
   std::vector<Tensor> roots;
   const Count rounds = run_.accumulation > 1 ? 2 : 1;
   for (Count round = 0; round < rounds; ++round) {

@@ -37,6 +37,17 @@ void TorchModel::add_vision() {
     blocks.push_back(std::move(b));
   }
   const Count wide = v.hidden * v.merge * v.merge;
+  if (!v.rotary) {
+    // LLaVA: two layers; InternVL: a norm before them; Gemma 3: one layer after pooling (transformers: models/llava/modeling_llava.py,
+    // models/internvl/modeling_internvl.py).
+    VisionMerger m;
+    m.norm = add(wide, projector, root_unit);
+    m.norm_bias = add(wide, projector, root_unit);
+    m.fc1 = linear("linear_1", wide, run_.shape.hidden, true, projector, root_unit);
+    m.fc2 = linear("linear_2", run_.shape.hidden, run_.shape.hidden, true, projector, root_unit);
+    mergers.push_back(std::move(m));
+    return;
+  }
   for (Count i = 0; i < v.mergers; ++i) {
     VisionMerger m;
     const Count width = i == 0 ? v.hidden : wide;  // deepstack levels normalise after the merge
@@ -101,7 +112,7 @@ Tensor TorchModel::vision(std::vector<Tensor>& deep) {
   if (positions) hidden = ops_.add(hidden, ops_.spread(*positions, n * v.hidden));
   const BlockRef rotary = run_.shape.vision->rotary ? tape_.empty(2 * n * (v.hidden / v.heads), 4).block : nullptr;
   const auto merge = [&](VisionMerger& m, const Tensor& x, bool after) {
-    const Tensor normed = norm(x, after ? tokens_out : n, m.norm, m.norm_bias);
+    const Tensor normed = norm(x, after || !v.rotary ? tokens_out : n, m.norm, m.norm_bias);
     const Tensor act = ops_.activation(apply(m.fc1, normed, tokens_out));
     return apply(m.fc2, act, tokens_out);
   };
