@@ -142,8 +142,8 @@ parsers::Result<Estimate> estimate_torch(const RunConfig& config) {
     part.last_layer = layers * (i + 1) / run.pipeline;
     part.embedding = i == 0;
     part.head = i + 1 == run.pipeline;
-    // 1F1B: warm-up and the running one. limit: at most 64 are simulated.
-    part.in_flight = std::min<Count>({microbatches, run.pipeline - i, 64});
+    // 1F1B: warm-up and the running one. limit: at most 32 are simulated.
+    part.in_flight = std::min<Count>({microbatches, run.pipeline - i, 32});
     Stage stage;
     StageChunk chunk;
     for (Count l = part.first_layer; l < part.last_layer; ++l) chunk.layers.push_back(l);

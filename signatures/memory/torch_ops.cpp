@@ -48,7 +48,7 @@ Tensor Ops::linear(const Tensor& input, Count rows, Count out, Parameter& weight
   const bool needs = x.grad;
   Parameter* leaf = weight.trainable ? &weight : nullptr;
   Parameter* leaf_bias = bias && bias->trainable ? bias : nullptr;
-  const bool through = folded && !bias;
+  const bool through = folded;
   return made(rows * out, width, std::move(inputs), std::move(saved),
               [=](Tape& tape, Grads& grads) {
                 Grads result(3);
@@ -208,17 +208,16 @@ Tensor Ops::join(const std::vector<Tensor>& parts) {
 
 Tensor Ops::add(const Tensor& a, const Tensor& b) {
   const int width = a.width > b.width ? a.width : b.width;
-  const int wide[2] = {a.width, b.width};
-  const Count elements[2] = {a.elements, b.elements};
-  const bool needs[2] = {a.grad, b.grad};
-  const int widths0 = wide[0], widths1 = wide[1];
-  const Count elements0 = elements[0], elements1 = elements[1];
-  const bool needs0 = needs[0], needs1 = needs[1];
-  return made(a.elements > b.elements ? a.elements : b.elements, width, {Tape::edge(a), Tape::edge(b)}, {},
+  const int widths0 = a.width, widths1 = b.width;
+  const Count elements0 = a.elements, elements1 = b.elements;
+  const bool needs0 = a.grad, needs1 = b.grad;
+  const Count whole = elements0 > elements1 ? elements0 : elements1;
+  // A gradient passes through unless the operand was narrower or spread over the other's rows.
+  return made(whole, width, {Tape::edge(a), Tape::edge(b)}, {},
               [=](Tape& tape, Grads& grads) {
                 Grads result(2);
-                if (needs0) result[0] = widths0 == width ? grads[0] : tape.gradient(elements0, widths0);
-                if (needs1) result[1] = widths1 == width ? grads[0] : tape.gradient(elements1, widths1);
+                if (needs0) result[0] = widths0 == width && elements0 == whole ? grads[0] : tape.gradient(elements0, widths0);
+                if (needs1) result[1] = widths1 == width && elements1 == whole ? grads[0] : tape.gradient(elements1, widths1);
                 return result;
               });
 }

@@ -17,6 +17,7 @@ namespace {
 
 // limit: the simulated step has about a hundred records a layer; deeper models are refused, not approximated.
 constexpr Count kMostLayers = 2048;
+constexpr Count kMostMergers = 64;
 constexpr Count kMostTokens = Count{1} << 28;
 constexpr double kMostElements = 1e17;  // of one tensor; sums of many stay below 2^63 bytes
 
@@ -245,6 +246,10 @@ bool familiar(std::string_view type) {
 parsers::Status check(const TorchRun& run) {
   const ModelShape& s = run.shape;
   const auto refuse = [](std::string text) { return Error(ErrorCode::conflict, std::move(text)); };
+  if (s.vision && s.vision->layers > kMostLayers) return refuse("more than " + std::to_string(kMostLayers) + " blocks of a vision tower");
+  if (s.vision && s.vision->mergers > kMostMergers) return refuse("more than " + std::to_string(kMostMergers) + " projectors of a vision tower");
+  if (s.vision && s.vision->hidden % std::max<Count>(1, s.vision->heads) != 0)
+    return refuse("the tower's width " + std::to_string(s.vision->hidden) + " does not divide by its " + std::to_string(s.vision->heads) + " heads");
   if (s.layers > kMostLayers) return refuse("more than " + std::to_string(kMostLayers) + " layers");
   if (run.batch > kMostTokens || run.seq > kMostTokens || run.batch * run.seq > kMostTokens)
     return refuse("a micro batch of more than " + std::to_string(kMostTokens) + " tokens on one rank");

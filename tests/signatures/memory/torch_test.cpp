@@ -161,6 +161,17 @@ TEST_CASE("what cannot be is refused with a sentence, never computed") {
     CHECK(estimate.error().code() != ErrorCode::internal);
     CHECK_FALSE(estimate.error().message().empty());
   }
+  RunConfig tower = llama();
+  tower.set(Key::vision_layers, std::int64_t{4}, "test");
+  tower.set(Key::vision_hidden, std::int64_t{64}, "test");
+  tower.set(Key::vision_heads, std::int64_t{4}, "test");
+  CHECK(memory::estimate_torch(tower).ok());
+  CHECK_FALSE(memory::estimate_torch(with(tower, Key::vision_mergers, std::int64_t{1} << 23)).ok());
+  CHECK_FALSE(memory::estimate_torch(with(tower, Key::vision_heads, std::int64_t{5})).ok());
+  RunConfig images = with(with(tower, Key::image_grid_height, std::int64_t{1} << 13), Key::image_grid_width, std::int64_t{1} << 13);
+  const auto crowded = memory::estimate_torch(images);
+  REQUIRE_FALSE(crowded.ok());
+  CHECK(crowded.error().message().find("tokens") != std::string::npos);
   const auto empty = memory::estimate_torch(RunConfig());
   REQUIRE_FALSE(empty.ok());
   CHECK(empty.error().message().find("layers") != std::string::npos);
