@@ -85,6 +85,7 @@ class TorchModel {
   Count stream_rows = 0;        // tokens of the residual stream (tensor parallel splits it)
   tape::BlockRef tables;        // cos and sin
   tape::BlockRef mask;          // eager attention's
+  tape::BlockRef images;        // pixels of the batch: the program holds them until the step is over
   Tensor norm(const Tensor& x, Count rows, Parameter* weight, Parameter* bias);
   tape::Ops& ops() { return ops_; }
   Tensor apply(const Linear& linear, const Tensor& x, Count rows);

@@ -108,6 +108,7 @@ Tensor TorchModel::vision(std::vector<Tensor>& deep) {
   pixels.elements = n * 3 * v.temporal_patch * v.patch * v.patch;
   pixels.width = run_.autocast > 0 ? run_.autocast : run_.compute_width;
   pixels.block = tape_.block(Tag::buffers, pixels.bytes());
+  images = pixels.block;
   Tensor hidden = ops_.linear(pixels, n, v.hidden, *patch_embedding.weight, patch_embedding.bias, false);
   if (positions) hidden = ops_.add(hidden, ops_.spread(*positions, n * v.hidden));
   const BlockRef rotary = run_.shape.vision->rotary ? tape_.empty(2 * n * (v.hidden / v.heads), 4).block : nullptr;
