@@ -158,9 +158,10 @@ void read_optimizer(const RunConfig& config, TorchRun& run, Assumptions& assumpt
   setup.paged = has(name, "paged");
   setup.momentum = config.number(Key::momentum).value_or(0);
   const bool narrow = has(name, "8bit") || has(name, "8_bit");
+  // TrainingArguments were read: the optimizer is the one that Trainer makes.
+  const bool trainer = config.raw().contains("optim") || config.raw().contains("--optim") || config.raw().contains("per_device_train_batch_size");
   if (has(name, "adafactor")) {
     // Trainer uses transformers' own; a script is more likely to use torch.optim's.
-    const bool trainer = config.has(Key::gradient_accumulation) && config.has(Key::train_steps);
     setup.kind = trainer ? OptimizerKind::adafactor_transformers : OptimizerKind::adafactor;
   } else if (has(name, "sgd")) {
     setup.kind = OptimizerKind::sgd;
@@ -174,10 +175,11 @@ void read_optimizer(const RunConfig& config, TorchRun& run, Assumptions& assumpt
       assume(assumptions, "optimizer", "two states a weight, as Adam has: '" + name.substr(0, 60) + "' is not known");
   }
   if (narrow) {
-    setup.wide_embeddings = true;
+    setup.wide_embeddings = trainer;
     setup.form = Form::fused;
     assume(assumptions, "optimizer",
-           "embeddings keep 32-bit states (Trainer's setting); a script that does not ask bitsandbytes for it keeps one byte a state");
+           trainer ? "embeddings keep 32-bit states, as Trainer sets bitsandbytes up"
+                   : "embeddings keep 8-bit states as other weights; Trainer sets bitsandbytes up to keep 32-bit ones for them");
   }
   // Shards are stepped in the type that is stored, whatever the gathered units have.
   if (run.shard.kind == ShardKind::fsdp1 || run.shard.kind == ShardKind::fsdp2) setup.state_width = run.stored_width;
