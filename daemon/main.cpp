@@ -67,6 +67,7 @@ int main_or_throw(int argc, char** argv) {
   snapshot_app->add_option("--what-if", snapshot.what_if, "replay the requests under other allocator settings (as in PYTORCH_CUDA_ALLOC_CONF; memory_limit=BYTES), or under all usual ones: all")->option_text("SETTINGS|all")->take_all()->expected(1);
   snapshot_app->add_option("--capacity", snapshot.capacity, "what PyTorch can reserve at most, for --what-if")->option_text("AMOUNT");
   snapshot_app->add_option("--total-memory", snapshot.total_memory, "memory of the device, for per_process_memory_fraction in --what-if")->option_text("AMOUNT");
+  snapshot_app->add_option("--html", snapshot.html, "also write a page: memory over time, flame graph, map of the segments")->option_text("OUT");
   format_option(*snapshot_app, snapshot.format, false);
   snapshot_app->callback([&] { status = snapshot_command(snapshot); });
 

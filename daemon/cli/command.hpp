@@ -45,6 +45,7 @@ struct SnapshotCommand {
   std::string compare;                  // a second file: what changed; empty: none
   std::vector<std::string> what_if;     // allocator settings to replay under, or "all"
   std::string capacity, total_memory;   // of the device, for the replay; empty: what the snapshot shows
+  std::string html;                     // write a page with timeline, flame graph and segment map here; empty: none
   Format format = Format::text;
 };
 int snapshot_command(const SnapshotCommand& command);

@@ -1,12 +1,14 @@
 // triage snapshot: what filled the device.
-#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "daemon/cli/command.hpp"
 #include "daemon/cli/snapshot_view.hpp"
 #include "daemon/cli/what_if.hpp"
+#include "daemon/http/snapshot_html.hpp"
 #include "daemon/http/snapshot_json.hpp"
 #include "daemon/pipeline/snapshot_file.hpp"
 #include "daemon/tail/input.hpp"
@@ -26,7 +28,18 @@ int print(const std::string& text) {
   return kTrouble;
 }
 
-bool several(const SnapshotCommand& command, const std::vector<std::string>& files) { return files.size() > 1 || (files.size() == 1 && command.paths.size() == 1 && files[0] != command.paths[0]); }
+// A folder, or several files: a run with its ranks.
+bool several(const SnapshotCommand& command, const std::vector<std::string>& files) { return files.size() > 1 || files[0] != command.paths[0]; }
+
+constexpr std::size_t kTimelinePoints = 2000;
+
+int write_page(const std::string& path, const std::string& page) {
+  std::FILE* const file = std::fopen(path.c_str(), "wb");
+  const bool written = file && std::fwrite(page.data(), 1, page.size(), file) == page.size();
+  if (file && std::fclose(file) == 0 && written) return kNothingFound;
+  complain(Error(ErrorCode::io, "the page could not be written").at(parsers::Place{path, {}, {}, {}, {}}).because(std::strerror(errno)));
+  return kTrouble;
+}
 
 int compare(const SnapshotCommand& command, const std::vector<std::string>& files) {
   std::vector<SnapshotAnalysis> sides;
@@ -73,7 +86,9 @@ int snapshot_command(const SnapshotCommand& command) {
       }
       continue;
     }
-    read.push_back(analyze_snapshot(file, std::move(loaded).value()));
+    parsers::SummaryOptions options;
+    if (!command.html.empty()) options.timeline_points = kTimelinePoints;
+    read.push_back(analyze_snapshot(file, std::move(loaded).value(), options));
     if (table) read.back().snapshot.traces.clear();   // of a thousand ranks only the summaries are kept
   }
   if (read.empty()) {
@@ -97,6 +112,13 @@ int snapshot_command(const SnapshotCommand& command) {
     std::string text = snapshot_text(read.front(), terminal_style(false));
     if (what_if->asked()) text += what_if_text(read.front(), what_ifs_of(read.front(), *what_if), terminal_style(false));
     status = print(text);
+  }
+  if (!command.html.empty()) {
+    if (read.size() > 1) {
+      complain(Error(ErrorCode::conflict, "--html makes the page of one snapshot").help("name the file of one rank"));
+      return kTrouble;
+    }
+    if (write_page(command.html, snapshot_html(read.front())) != kNothingFound) return kTrouble;
   }
   return trouble ? kTrouble : status;
 }

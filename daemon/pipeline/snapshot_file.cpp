@@ -2,8 +2,10 @@
 
 #include <utility>
 
+#include "daemon/pipeline/snapshot_compare.hpp"
 #include "daemon/pipeline/source_name.hpp"
 #include "daemon/tail/input.hpp"
+#include "parsers/base/quantity.hpp"
 #include "parsers/snapshot/snapshot_reader.hpp"
 
 namespace triage::daemon {
@@ -18,8 +20,11 @@ namespace {
 
 constexpr std::size_t kPortion = 1 << 20;
 
-Result<AllocatorSnapshot> read_source(ByteSource& source, const std::string& name) {
+}  // namespace
+
+Result<AllocatorSnapshot> read_snapshot(ByteSource& source, const std::string& name, std::string_view head) {
   parsers::SnapshotReader reader(name);
+  if (!head.empty() && !reader.feed(head)) return reader.finish();
   std::vector<char> room(kPortion);
   for (;;) {
     TRIAGE_TRY(const std::size_t count, source.read(room));
@@ -28,18 +33,16 @@ Result<AllocatorSnapshot> read_source(ByteSource& source, const std::string& nam
   return reader.finish();
 }
 
-}  // namespace
-
 Result<AllocatorSnapshot> load_snapshot(const std::string& path) {
   TRIAGE_TRY(const bool packed, is_packed(path));
   if (!packed) {
     TRIAGE_TRY(auto source, open_plain(path));
-    return read_source(*source, path);
+    return read_snapshot(*source, path);
   }
   std::optional<Result<AllocatorSnapshot>> found;
   const parsers::Status walked = for_each_member(path, [&](const std::string& name, ByteSource& member) {
     if (found && found->ok()) return;
-    auto read = read_source(member, name);
+    auto read = read_snapshot(member, name);
     if (!found || read.ok()) found = std::move(read);
   });
   if (found) return std::move(*found);
@@ -65,6 +68,39 @@ SnapshotAnalysis analyze_snapshot(std::string file, AllocatorSnapshot snapshot, 
     out.devices.push_back(std::move(device));
   }
   return out;
+}
+
+std::vector<signatures::SnapshotFacts> facts_of(const SnapshotAnalysis& analysis) {
+  std::vector<signatures::SnapshotFacts> all;
+  const parsers::StackTable& stacks = analysis.snapshot.stacks;
+  for (const DeviceAnalysis& device : analysis.devices) {
+    const parsers::DeviceSummary& s = device.summary;
+    if (!s.oom && s.now.reserved == 0) continue;
+    signatures::SnapshotFacts facts;
+    facts.source = source_info(analysis.file);
+    facts.source.bytes = analysis.snapshot.bytes;
+    facts.device = s.device;
+    facts.terms = composition_terms(device.composition(), device.state());
+    facts.allocated = parsers::Bytes(device.state().allocated);
+    facts.reserved = parsers::Bytes(device.state().reserved);
+    facts.expandable_segments = analysis.snapshot.settings.expandable_segments;
+    if (s.leak)
+      facts.growth = "memory grew by " + parsers::bytes_text(parsers::Bytes(s.leak->bytes_per_step)) + " a step over " + std::to_string(s.leak->steps) + " steps, most of it at " +
+                     stack_text(stacks, s.leak->stacks.front().stack, 2);
+    if (s.oom) {
+      signatures::SnapshotFacts::Failure failure;
+      failure.requested = parsers::Bytes(s.oom->requested);
+      failure.free = parsers::Bytes(s.oom->device_free);
+      if (s.oom->state.time_us > 0) failure.time = parsers::TimePoint(std::chrono::microseconds(s.oom->state.time_us));
+      const auto frames = stacks.frames_of(s.oom->stack);
+      for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame)
+        failure.frames.push_back({std::string(stacks.file_of(*frame)), stacks.frame_of(*frame).line, std::string(stacks.function_of(*frame)), {}});
+      failure.blocked = s.fragmentation.blocked_request;
+      facts.failure = std::move(failure);
+    }
+    all.push_back(std::move(facts));
+  }
+  return all;
 }
 
 }  // namespace triage::daemon

@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "daemon/tail/input.hpp"
 #include "parsers/base/result.hpp"
 #include "parsers/snapshot/allocator.hpp"
 #include "parsers/snapshot/summary.hpp"
 #include "signatures/verdict/memory_composition.hpp"
+#include "signatures/verdict/snapshot_facts.hpp"
 
 namespace triage::daemon {
 
@@ -30,9 +32,14 @@ struct SnapshotAnalysis {
   std::vector<DeviceAnalysis> devices;                  // ascending
 };
 
+// Reads one snapshot from a stream. head: bytes of it that were read already.
+parsers::Result<parsers::AllocatorSnapshot> read_snapshot(ByteSource& source, const std::string& name, std::string_view head = {});
 // The first snapshot of a file, plain or packed. Errors name the file and the byte.
 parsers::Result<parsers::AllocatorSnapshot> load_snapshot(const std::string& path);
 
 SnapshotAnalysis analyze_snapshot(std::string file, parsers::AllocatorSnapshot snapshot, const parsers::SummaryOptions& options = {});
+
+// What the judgement of logs needs of it: one entry a device that failed or holds memory.
+std::vector<signatures::SnapshotFacts> facts_of(const SnapshotAnalysis& analysis);
 
 }  // namespace triage::daemon
