@@ -55,6 +55,15 @@ std::string_view base_name(std::string_view file) {
 std::uint32_t read_signs(std::string_view file, std::string_view function) {
   const std::string_view base = base_name(file);
   std::uint32_t signs = kSeen;
+  // Frames of C++ (stacks="all"): the engine that runs the backward pass, NCCL's buffers, loss kernels.
+  if (contains(function, "::") || base.ends_with(".cpp") || base.ends_with(".cc") || base.ends_with(".h") || file == "??") {
+    signs |= kTorch | kPackage;
+    if (any_of(function, {"autograd::Engine", "autograd::Node::operator()"})) signs |= kBackward;
+    if (any_of(function, {"AccumulateGrad", "c10d::Reducer"})) signs |= kGradientBuffer;
+    if (any_of(function, {"ProcessGroupNCCL", "symmetric_memory"})) signs |= kCommunication;
+    if (any_of(function, {"nll_loss", "cross_entropy", "log_softmax"})) signs |= kLoss;
+    return signs;
+  }
   const bool package = any_of(file, {"site-packages/", "dist-packages/", "lib/python"});
   const bool torch = any_of(file, {"-packages/torch/", "/torch/nn/", "/torch/utils/", "/torch/autograd/", "/torch/optim/", "/torch/distributed/", "/torch/_"}) || file.starts_with("torch/") ||
                      is_one_of(file, {"??", ""}) || file.starts_with("<frozen");
@@ -219,13 +228,14 @@ MemoryComposition compose(const MemoryState& state, StackJudge& judge, std::int6
       continue;
     }
     StackJudgement judged = judge.judge(block.stack);
-    if (block.stack == 0 && stacks_recorded) {
+    const bool of_engine = (block.stack == 0 && stacks_recorded) || (judged.category == MemoryCategory::temporary && !judged.sure);
+    if (of_engine) {
       // The thread of the autograd engine has no Python frames. What it makes and keeps are gradients: each as large as its weight.
       const auto weight = weight_sizes.find(block.size);
       if (weight != weight_sizes.end() && weight->second > 0) {
         --weight->second;
         judged = {MemoryCategory::gradients, false};
-      } else if (block.time_us > before_us && block.time_us > 0) {
+      } else if (block.stack == 0 && block.time_us > before_us && block.time_us > 0) {
         judged = {MemoryCategory::temporary, false};
       }
     }

@@ -3,6 +3,7 @@
 set -u
 triage=$1
 data=$2/tests/corpus
+snapshots=$2/tests/snapshots
 work=$(mktemp -d)
 trap 'chmod -R u+rwx "$work"; rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -36,6 +37,13 @@ expect "unknown option" 2 "" -- "$triage" scan --nonsense x
 expect "a failure" 1 "gpu.oom.capacity" -- "$triage" scan "$oom"
 refuse "no colour in a pipe" $'\x1b'
 expect "a healthy log" 0 "no failure found" -- "$triage" scan "$healthy"
+expect "a snapshot" 0 "optimizer states" -- "$triage" snapshot "$snapshots/optimizer_first_step.pickle.gz"
+expect "a snapshot as JSON" 0 '"requested_bytes": 117440512' -- "$triage" snapshot --format json "$snapshots/optimizer_first_step.pickle.gz"
+expect "two snapshots" 0 "activations: 126.62 GiB -> 20.04 GiB" -- "$triage" snapshot "$snapshots/capacity_forward.pickle.gz" --compare "$snapshots/capacity_forward-with-checkpointing.pickle.gz"
+expect "a folder of ranks" 0 "uneven" -- "$triage" snapshot "$snapshots"
+expect "a page" 0 "" -- "$triage" snapshot "$snapshots/ok_train.pickle.gz" --html page.html
+grep -q "modeling_llama.py" page.html || { echo "FAILED: the page holds no stacks"; failures=$((failures + 1)); }
+expect "no snapshot" 2 "not a pickle" -- "$triage" snapshot "$oom"
 expect "json" 1 '"tried_bytes": 137438953472' -- "$triage" scan --format json "$oom"
 expect "markdown" 1 "### Fixes" -- "$triage" scan --format markdown "$oom"
 expect "sarif" 1 '"startLine"' -- "$triage" scan --format sarif "$oom"
