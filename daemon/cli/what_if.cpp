@@ -68,7 +68,13 @@ void add_what_if(Json& answer, const SnapshotAnalysis& analysis, const std::vect
     entry["replay_check"] = check_json(*found);
     if (!asked) continue;
     Json list = Json::array();
-    for (const WhatIf& what : found->answer.ranked) list.push_back(what_if_json(analysis, what));
+    // Settings that were named stand in the order in which they were; all usual ones best first.
+    if (found->asked.empty())
+      for (const WhatIf& what : found->answer.ranked) list.push_back(what_if_json(analysis, what));
+    for (const std::string& settings : found->asked) {
+      const auto what = std::find_if(found->answer.ranked.begin(), found->answer.ranked.end(), [&](const WhatIf& w) { return w.settings == settings; });
+      if (what != found->answer.ranked.end()) list.push_back(what_if_json(analysis, *what));
+    }
     entry["what_if"] = std::move(list);
   }
 }

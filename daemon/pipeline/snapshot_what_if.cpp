@@ -48,10 +48,15 @@ std::vector<DeviceWhatIfs> what_ifs_of(const SnapshotAnalysis& analysis, const W
     if (!request.asked() && traced.events.size() > kUnaskedEvents) continue;
     const auto trace = signatures::replay_trace(analysis.snapshot, traced.device);
     if (!trace) continue;
+    DeviceWhatIfs device;
     std::vector<signatures::AllocConf> settings = request.settings;
+    for (signatures::AllocConf& conf : settings) {
+      // The limit that the run had set to itself holds unless another one is asked for.
+      if (!conf.memory_limit && !conf.per_process_memory_fraction) conf.memory_limit = trace->limit_at_least;
+      if (!request.usual) device.asked.push_back(signatures::settings_text(conf));
+    }
     if (request.usual)
       for (signatures::AllocConf& conf : signatures::usual_settings(*trace, request.limits)) settings.push_back(std::move(conf));
-    DeviceWhatIfs device;
     device.device = traced.device;
     device.answer = signatures::what_if(*trace, settings, request.limits);
     device.recorded = trace->recorded;

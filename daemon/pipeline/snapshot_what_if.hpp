@@ -23,6 +23,7 @@ struct WhatIfRequest {
 struct DeviceWhatIfs {
   int device = 0;
   signatures::WhatIfs answer;
+  std::vector<std::string> asked;                // settings that were named, in that order; empty: all usual ones
   signatures::RecordedOutcome recorded;
   bool complete = true;                          // the recording began with the first allocation
   bool capacity_known = false;                   // by an out-of-memory, or as told
