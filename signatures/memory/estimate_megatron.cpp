@@ -125,7 +125,8 @@ StageEstimate stage_estimate(const MegatronSetup& run, Count rank) {
       make_term(term::kWeights, Range::exact(memory.weights),
                 rounded(run.weight) + " bytes x " + rounded(parameters.dense + parameters.expert) + " parameters"),
       make_term(term::kGradients, Range::exact(memory.gradients), rounded(run.gradient) + " bytes a parameter"),
-      make_term(term::kOptimizer, Range::exact(memory.optimizer),
+      make_term(term::kOptimizer,
+                Range::of(memory.optimizer + memory.moments_low, memory.optimizer, memory.optimizer + memory.moments_high),
                 rounded(run.master) + " + " + rounded(run.exp_avg + run.exp_avg_sq) + " bytes a parameter over " + rounded(shard) +
                     " ranks" + (run.offload > 0 ? ", the rest on the host" : ""))};
   for (Term& t : persistent_buffers(run, held)) walk.base.push_back(std::move(t));
@@ -140,7 +141,7 @@ StageEstimate stage_estimate(const MegatronSetup& run, Count rank) {
   walk.mid = walk_schedule(run, rank, even);
   walk.high = factor > 1 ? walk_schedule(run, rank, worst) : walk.mid;
   add_phases(stage, run, walk, memory);
-  stage.static_bytes = sum_of(walk.base).mid + Range::exact(memory.gradient_copy + memory.prefetched).mid;
+  stage.static_bytes = sum_of(walk.base).mid + Range::exact(memory.gradient_copy + memory.prefetched + rebuilt_routing(run, held)).mid;
   return stage;
 }
 

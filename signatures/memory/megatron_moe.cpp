@@ -178,16 +178,12 @@ void Layer::moe_backward(Arena& arena) const {
   if (rebuilt) arena.drop(Part::transient, z.hidden);
 }
 
-// The dispatcher remembers probabilities (fp32), map and order of the last micro batch. When the routing was rebuilt inside a
-// checkpoint, the probabilities' graph holds the checkpoint's input and its gradient.
+// The dispatcher remembers probabilities (fp32), map and order of the last micro batch.
 double Layer::remembered() const {
   if (!moe_) return 0;
   const LayerSizes& z = size_;
   const double tokens = z.hidden / (real(run_.shape.hidden) * run_.weight);
-  double bytes = tokens * (5 * real(run_.shape.experts) + 8 * real(run_.shape.experts_per_token));
-  const RecomputeRules& r = run_.recompute;
-  if (r.kind == RecomputeRules::Kind::selective && r.moe) bytes += 2 * z.hidden;
-  return bytes;
+  return tokens * (5 * real(run_.shape.experts) + 8 * real(run_.shape.experts_per_token));
 }
 
 }  // namespace triage::signatures::memory

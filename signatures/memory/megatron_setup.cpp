@@ -110,7 +110,8 @@ void read_precision(const RunConfig& config, MegatronSetup& run, Assumptions& as
   if (yes(Key::optimizer_offload)) {
     run.offload = std::clamp(config.number(Key::optimizer_offload_fraction).value_or(1.0), 0.0, 1.0);
     run.offload_master = aware;
-    if (run.weight < 4 && aware) run.master = 4;  // the hybrid optimizer keeps whole fp32 copies
+    // The hybrid optimizer keeps whole fp32 copies and fp32 moments, whatever the dtypes of the precision-aware optimizer.
+    if (run.weight < 4 && aware) run.master = run.exp_avg = run.exp_avg_sq = 4;
   }
   if (!text(Key::fp8).empty() && run.weight < 4) {
     run.fp8_compute = true;

@@ -61,6 +61,53 @@ void add_units(const MegatronSetup& run, const RankParameters& p, double gradien
 
 }  // namespace
 
+namespace {
+
+std::vector<double> buffer_order(const MegatronSetup& run, const Stage& stage) {
+  const ModelShape& s = run.shape;
+  const double t = real(run.layout.tensor), h = real(s.hidden);
+  const double table = real(run.padded_vocab) * h / t;
+  const LayerSizes z(run);
+  std::vector<double> order;
+  if (stage.loss() && (!s.tied || !stage.embedding())) order.push_back(table);
+  for (std::size_t c = stage.chunks.size(); c-- > 0;) {
+    const auto& layers = stage.chunks[c].layers;
+    for (std::size_t i = layers.size(); i-- > 0;) {
+      const double attention = (z.qkv_weight + z.out_weight) / run.weight;
+      const double all = layer_share(run, s.is_moe(layers[i])).dense;
+      if (s.mla || s.is_moe(layers[i])) {
+        order.push_back(all);  // limit: not split into its matrices
+        continue;
+      }
+      const double mlp = all - attention, second = z.fc2_weight / run.weight;
+      for (const double size : {second, mlp - second, z.qkv_weight / run.weight, z.out_weight / run.weight}) order.push_back(size);
+    }
+  }
+  if (stage.embedding()) order.push_back(table);
+  return order;
+}
+
+// The share of a data rank's optimizer states that go to the host. Whole parameters are offloaded, in the order of the buffer, until the
+// fraction is reached; a rank's shard is one slice of the buffer, so a rank whose slice is one parameter offloads all of it. Source:
+// NVIDIA/Megatron-LM@d98e8a6: megatron/core/optimizer/cpu_offloading/hybrid_optimizer.py (_get_sub_optimizer_param_groups).
+double offloaded_share(const MegatronSetup& run, const std::vector<double>& order, double rank, double ranks) {
+  double sum = 0;
+  for (const double size : order) sum += size;
+  if (sum <= 0) return run.offload;
+  const double from = sum / ranks * rank, to = sum / ranks * (rank + 1);
+  double at = 0, moved = 0;
+  for (const double size : order) {
+    const double piece = std::min(at + size, to) - std::max(at, from);
+    at += size;
+    if (piece <= 0) continue;
+    if (moved >= run.offload * (to - from)) break;
+    moved += piece;
+  }
+  return std::clamp(moved / (to - from), 0.0, 1.0);
+}
+
+}  // namespace
+
 RankParameters rank_parameters(const MegatronSetup& run, const Stage& stage) {
   const ModelShape& s = run.shape;
   const double t = real(run.layout.tensor), h = real(s.hidden), norm = s.layernorm ? 2 : 1;
@@ -74,6 +121,7 @@ RankParameters rank_parameters(const MegatronSetup& run, const Stage& stage) {
   };
   for (const StageChunk& chunk : stage.chunks)
     for (const Count i : chunk.layers) add(s.is_moe(i));
+  p.order = buffer_order(run, stage);
   const Count ahead = stage.mtp_layers();
   for (Count i = 0; i < ahead; ++i) {
     add(s.has_experts() && s.is_moe(s.layers - 1));
@@ -106,7 +154,7 @@ StaticMemory static_memory(const MegatronSetup& run, const RankParameters& p) {
   // Megatron FSDP keeps main gradients in the dtype of the model (megatron_fsdp_main_grads_dtype auto); the optimizer gets fp32 copies.
   const double gradient = run.fsdp == Fsdp::none ? run.gradient : std::min(run.gradient, run.weight);
   const bool copied = run.gradient_copy || gradient < std::min(run.gradient, 4.0);
-  const auto add = [&](double elements, double ranks) {
+  const auto add = [&](double elements, double ranks, double offload) {
     if (elements <= 0) return;
     const double all = shards ? padded(elements, ranks) : elements;
     const double share = shards ? all / ranks : all;
@@ -114,20 +162,49 @@ StaticMemory static_memory(const MegatronSetup& run, const RankParameters& p) {
     const double gradients = run.fsdp >= Fsdp::optim_grads ? share : all;
     m.weights += weights * run.weight;
     m.gradients += gradients * gradient;
-    const double on_device = 1 - run.offload;
+    const double on_device = 1 - offload;
     m.moments += share * state * on_device;
     m.optimizer += share * (state * on_device + run.master * (run.offload_master ? on_device : 1.0));
     if (copied) m.gradient_copy += share * 4;
     if (!run.fused_adam) m.step_temporary += share * 4;
     m.initial += elements * run.weight + (shards ? all * run.weight : 0) + gradients * gradient;
   };
-  add(p.dense - p.frozen, run.data_shard());
-  add(p.expert, run.expert_shard());
+  double offload = run.offload, least = offload, most = offload;
+  if (run.offload > 0 && run.offload < 1 && shards && !run.overlap_grad_reduce) {
+    const double ranks = run.data_shard();
+    offload = least = most = offloaded_share(run, p.order, 0, ranks);
+    for (double rank = 1; rank < std::min(ranks, 4096.0); ++rank) {
+      const double share = offloaded_share(run, p.order, rank, ranks);
+      least = std::min(least, share);
+      most = std::max(most, share);
+    }
+  }
+  add(p.dense - p.frozen, run.data_shard(), offload);
+  add(p.expert, run.expert_shard(), run.offload);
+  const double each = (p.dense - p.frozen) / (shards ? run.data_shard() : 1) * (state + (run.offload_master ? run.master : 0));
+  m.moments_low = (offload - most) * each;
+  m.moments_high = (offload - least) * each;
   m.weights += p.frozen * run.weight;
   m.initial += p.frozen * run.weight;
   add_units(run, p, gradient, m);
   if (run.fp8_weight > 0) m.weights += p.linear * (run.fp8_weight - run.weight);
   return m;
+}
+
+double rebuilt_routing(const MegatronSetup& run, const Stage& stage) {
+  if (!run.shape.has_experts()) return 0;
+  const RecomputeRules& r = run.recompute;
+  const double layers = real(stage.layers());
+  double checkpoints = 0;
+  if (r.kind == RecomputeRules::Kind::selective && r.moe) {
+    for (const StageChunk& chunk : stage.chunks)
+      for (const Count i : chunk.layers) checkpoints += run.shape.is_moe(i) ? 1 : 0;
+  } else if (r.kind == RecomputeRules::Kind::uniform) {
+    checkpoints = std::ceil(layers / real(r.layers));
+  } else if (r.kind == RecomputeRules::Kind::block) {
+    checkpoints = std::min(layers, real(r.layers) * real(static_cast<Count>(stage.chunks.size())));
+  }
+  return checkpoints * 2 * LayerSizes(run).hidden;
 }
 
 std::vector<Term> persistent_buffers(const MegatronSetup& run, const Stage& stage) {
@@ -138,21 +215,15 @@ std::vector<Term> persistent_buffers(const MegatronSetup& run, const Stage& stag
   const double gather = run.layout.sequence_parallel ? z.hidden_full : 0;
   double tables = 0;
   if (run.rope && !run.shape.mla) tables += 4 * real(run.layout.seq_length) * real(run.shape.head_dim);
-  // A stage that gets no mask makes a causal one and remembers it.
-  if (!run.flash && !run.softmax_fusion && !(run.attention_mask && (stage.embedding() || stage.loss())))
+  // A chunk that gets no mask makes a causal one and remembers it.
+  const bool given = run.attention_mask && std::all_of(stage.chunks.begin(), stage.chunks.end(), [](const StageChunk& c) {
+                       return c.embedding || c.loss;
+                     });
+  if (!run.flash && !run.softmax_fusion && !given)
     tables += real(run.layout.seq_length) * real(run.layout.seq_length);
   double routing = 0;
   for (const StageChunk& chunk : stage.chunks)
     for (const Count i : chunk.layers) routing += Layer(run, run.shape.is_moe(i), {}).remembered();
-  // Full recompute: the last routing's graph holds each checkpoint's input and its gradient.
-  const RecomputeRules& r = run.recompute;
-  if (run.shape.has_experts() && (r.kind == RecomputeRules::Kind::uniform || r.kind == RecomputeRules::Kind::block)) {
-    const double layers = real(stage.layers());
-    const double groups = r.kind == RecomputeRules::Kind::uniform
-                              ? std::ceil(layers / real(r.layers))
-                              : std::min(layers, real(r.layers) * real(static_cast<Count>(stage.chunks.size())));
-    routing += groups * 2 * z.hidden;
-  }
   double dummy = 0;
   if (run.te && run.grad_fusion) {
     // One dummy a shape of weight: the real gradient goes into the main gradient.

@@ -15,6 +15,7 @@ struct RankParameters {
   double largest_unit = 0;  // of FSDP: the largest layer, experts included
   double frozen = 0;   // of `dense`: no gradients, no states
   double linear = 0;   // of dense + expert: weights of linear layers (fp8)
+  std::vector<double> order;  // sizes of dense parameters in the order of the gradient buffer: the last of the model first
 };
 RankParameters rank_parameters(const MegatronSetup& run, const Stage& stage);
 
@@ -24,6 +25,7 @@ struct StaticMemory {
   double gradient_copy = 0;  // fp32, from the optimizer's step to the next step's start
   double step_temporary = 0; // of torch's own Adam
   double initial = 0;        // highest moment while the buffers are made
+  double moments_low = 0, moments_high = 0;  // whole parameters are offloaded: over all data ranks
   double gathered = 0;       // of FSDP: parameters outside units, at rest
   double prefetched = 0;     // of FSDP: units gathered for the next step already
   double unit = 0;           // of FSDP: gathered units during forward and backward
@@ -31,6 +33,10 @@ struct StaticMemory {
   double waiting_unit = 0, waiting_units = 0;  // gradients of finished units that may wait for their reduction: bytes of one, how many
 };
 StaticMemory static_memory(const MegatronSetup& run, const RankParameters& parameters);
+
+// What stays after a step because the last routing was rebuilt in a checkpoint: its graph holds the checkpoint's input and its gradient.
+// The next forward pass lets go of it.
+double rebuilt_routing(const MegatronSetup& run, const Stage& stage);
 
 // Persistent buffers beside the states: score buffer of unfused attention and gather buffer of sequence parallel (one, the larger),
 // rotary table, causal mask, dispatchers' memory, dummy weight gradients.

@@ -84,8 +84,16 @@ TEST_CASE("bytes a parameter follow the optimizer's settings") {
   const double bf16 = static_gib("--use-distributed-optimizer --use-precision-aware-optimizer --main-grads-dtype bf16 "
                                  "--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16");
   CHECK(aware - bf16 == doctest::Approx(2 * p + 4 * p / 8).epsilon(0.001));
-  const double host = static_gib("--use-distributed-optimizer --optimizer-cpu-offload --optimizer-offload-fraction 0.5");
-  CHECK(base - host == doctest::Approx(4 * p / 8).epsilon(0.001));
+  // The hybrid optimizer: whole fp32 masters and moments, both on the host as far as they are offloaded.
+  const std::string offload = "--use-distributed-optimizer --use-precision-aware-optimizer --optimizer-cpu-offload ";
+  CHECK(base - static_gib(offload + "--optimizer-offload-fraction 1.0") == doctest::Approx(12 * p / 8).epsilon(0.001));
+  CHECK(static_gib(offload + "--optimizer-offload-fraction 0.0") == doctest::Approx(base).epsilon(0.001));
+  // The first data rank's slice is a part of the output matrix: one parameter, offloaded whole.
+  CHECK(base - static_gib(offload + "--optimizer-offload-fraction 0.5") == doctest::Approx(12 * p / 8).epsilon(0.001));
+  const auto half = estimate(megatron(offload + "--optimizer-offload-fraction 0.5"));
+  REQUIRE(half.ok());
+  for (const Term& term : half->stages[0].terms)
+    if (term.name == term::kOptimizer) CHECK((term.high - term.mid).gib() > 4 * p / 8);
 }
 
 TEST_CASE("changes move the peak the right way") {
