@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "daemon/pipeline/snapshot_compare.hpp"
+#include "daemon/pipeline/snapshot_what_if.hpp"
 #include "daemon/pipeline/source_name.hpp"
 #include "daemon/tail/input.hpp"
 #include "parsers/base/quantity.hpp"
@@ -97,6 +98,7 @@ std::vector<signatures::SnapshotFacts> facts_of(const SnapshotAnalysis& analysis
         failure.frames.push_back({std::string(stacks.file_of(*frame)), stacks.frame_of(*frame).line, std::string(stacks.function_of(*frame)), {}});
       failure.blocked = s.fragmentation.blocked_request;
       facts.failure = std::move(failure);
+      facts.what_if = what_ifs_for_plan(analysis.snapshot, s.device);
     }
     all.push_back(std::move(facts));
   }

@@ -48,6 +48,7 @@ int score(const Diagnosis& d, const SnapshotFacts& s) {
 
 void join(Diagnosis& d, const SnapshotFacts& s) {
   d.composition = s.terms;
+  d.what_if = s.what_if;
   std::string what;
   for (std::size_t i = 0; i < s.terms.size() && i < 3; ++i) what += (i ? ", " : "") + s.terms[i].term + " " + bytes_text(s.terms[i].bytes);
   d.reasons.push_back("the allocator snapshot " + s.source.name + " is of this failure; it held " + what);

@@ -28,6 +28,7 @@ struct SnapshotFacts {
   std::optional<Failure> failure;
   bool expandable_segments = false;
   std::optional<std::string> growth;             // a leak, in words
+  std::vector<AllocatorWhatIf> what_if;          // of a failure: other allocator settings, replayed
 };
 
 // Gives each diagnosis of device memory the composition of the snapshot of the same failure: the same request, and where both know them
