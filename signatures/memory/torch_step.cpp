@@ -51,11 +51,13 @@ Tensor Step::hidden_states() {
   tape_.section = Tag::activations;
   Tensor hidden;
   if (!run_.embedding) {
+    // What the stage before has sent; its gradient is sent back.
     hidden = tape_.empty(model_.stream_rows * s.hidden, stream);
+    hidden.node = tape_.record({}, {}, 1, [](Tape&, std::vector<Tensor>&) { return std::vector<Tensor>(); }, true);
     hidden.grad = true;
-    return hidden;
+  } else {
+    hidden = model_.ops().embedding(model_.stream_rows, s.hidden, *model_.embedding);
   }
-  hidden = model_.ops().embedding(model_.stream_rows, s.hidden, *model_.embedding);
   if (model_.learned_positions)
     hidden = model_.ops().add(hidden, model_.ops().embedding(run_.seq, s.hidden, *model_.learned_positions));
   std::vector<Tensor> deep;
