@@ -10,6 +10,7 @@
 #include "daemon/pipeline/dump.hpp"
 #include "daemon/pipeline/elastic_error.hpp"
 #include "daemon/pipeline/intake.hpp"
+#include "daemon/pipeline/snapshot_file.hpp"
 #include "daemon/pipeline/source_name.hpp"
 #include "daemon/tail/input.hpp"
 #include "daemon/tail/read_at_file.hpp"
@@ -69,7 +70,7 @@ struct Work {
 class Scan {
  public:
   Scan(std::shared_ptr<const Knowledge> knowledge, const std::vector<std::string>& files, const ScanFilesOptions& options)
-      : knowledge_(std::move(knowledge)), files_(files), options_(options), free_blocks_(options.threads * 4), results_(files.size()) {}
+      : knowledge_(std::move(knowledge)), files_(files), options_(options), free_blocks_(options.threads * 4), results_(files.size()), snapshots_(files.size()) {}
 
   ScannedFiles run() {
     std::vector<std::thread> threads;
@@ -79,6 +80,8 @@ class Scan {
     ScannedFiles out;
     for (auto& sources : results_)
       for (auto& source : sources) out.sources.push_back(std::move(source));
+    for (auto& found : snapshots_)
+      for (auto& facts : found) out.snapshots.push_back(std::move(facts));
     out.errors = std::move(errors_);
     return out;
   }
@@ -197,6 +200,11 @@ class Scan {
   }
 
   void scan_dump(std::size_t slot, InputKind kind) {
+    if (kind == InputKind::allocator_snapshot) {
+      auto source = open_plain(files_[slot]);
+      if (!source.ok()) return add_error_locked(std::move(source).error());
+      return scan_snapshot(slot, files_[slot], **source, {});
+    }
     auto file = open_read_at(files_[slot]);
     if (!file.ok()) return add_error_locked(std::move(file).error());
     keep_dump(slot, kind, **file, files_[slot]);
@@ -207,6 +215,13 @@ class Scan {
                                                   : read_dump(kind, file, source_info(name));
     if (!found.ok()) return add_error_locked(std::move(found).error());
     results_[slot].push_back(std::move(found).value());
+  }
+
+  void scan_snapshot(std::size_t slot, const std::string& name, ByteSource& source, std::string_view head) {
+    auto snapshot = read_snapshot(source, name, head);
+    if (!snapshot.ok()) return add_error_locked(std::move(snapshot).error());
+    if (snapshot->cut) add_error_locked(*snapshot->cut);
+    for (signatures::SnapshotFacts& facts : facts_of(analyze_snapshot(name, std::move(snapshot).value()))) snapshots_[slot].push_back(std::move(facts));
   }
 
   // A dump inside a packed file can only be read from its start on: it is unpacked into memory, up to a limit.
@@ -247,7 +262,9 @@ class Scan {
       if (*count == 0) break;
       head.append(room.data(), *count);
     }
-    if (const InputKind kind = kind_of_input(std::string_view(head).substr(0, kKindBytes)); kind != InputKind::text)
+    const InputKind kind = kind_of_input(std::string_view(head).substr(0, kKindBytes));
+    if (kind == InputKind::allocator_snapshot) return scan_snapshot(slot, name, member, head);
+    if (kind != InputKind::text)
       return scan_packed_dump(slot, kind, name, std::move(head), member);
     if (looks_binary(std::string_view(head).substr(0, 4096))) return;  // weights in an archive are no fault
     Intake intake(knowledge_, source_info(name), options_.default_year);
@@ -283,6 +300,7 @@ class Scan {
   std::uint64_t bytes_ = 0;
   std::vector<Error> errors_;
   std::vector<std::vector<signatures::SourceFindings>> results_;
+  std::vector<std::vector<signatures::SnapshotFacts>> snapshots_;   // likewise
 };
 
 }  // namespace

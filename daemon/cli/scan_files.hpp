@@ -10,6 +10,7 @@
 #include "daemon/pipeline/knowledge.hpp"
 #include "parsers/base/result.hpp"
 #include "signatures/match/match.hpp"
+#include "signatures/verdict/snapshot_facts.hpp"
 
 namespace triage::daemon {
 
@@ -21,6 +22,7 @@ struct ScanFilesOptions {
 
 struct ScannedFiles {
   std::vector<signatures::SourceFindings> sources;   // in the order of `files`; members of an archive in its order
+  std::vector<signatures::SnapshotFacts> snapshots;  // of allocator snapshots among the files
   std::vector<parsers::Error> errors;                // files that could not be opened, or not read to their end
 };
 

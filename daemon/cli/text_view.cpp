@@ -108,6 +108,18 @@ std::string stack_text(const std::vector<parsers::Frame>& frames, bool all) {
   return out;
 }
 
+// "optimizer 54.38 GiB, weights 41.12 GiB (MEASURED)": what is worth a word, most first.
+std::string composition_text(const std::vector<CompositionTerm>& composition) {
+  std::vector<CompositionTerm> terms = composition;
+  std::stable_sort(terms.begin(), terms.end(), [](const CompositionTerm& a, const CompositionTerm& b) { return a.bytes > b.bytes; });
+  std::string out;
+  for (std::size_t i = 0; i < terms.size() && i < 6; ++i) {
+    if (terms[i].bytes.count() * 100 < terms[0].bytes.count()) break;
+    out += (i > 0 ? ", " : "") + terms[i].term + " " + bytes_text(terms[i].bytes);
+  }
+  return out.empty() ? out : out + " (" + std::string(basis_name(terms[0].basis)) + ")";
+}
+
 std::string config_text(const parsers::RunConfig& config) {
   using parsers::Key;
   static const std::pair<Key, const char*> shown[] = {
@@ -183,6 +195,7 @@ std::string incident_text(const JudgedIncident& incident, const TextStyle& style
   if (const std::string stack = stack_text(d.root.frames, style.all); !stack.empty()) page.row("stack", stack);
   if (d.ledger)
     if (const std::string text = ledger_text(*d.ledger); !text.empty()) page.row("memory", text + (d.ledger->note.empty() ? "" : ". " + d.ledger->note));
+  if (const std::string text = composition_text(d.composition); !text.empty()) page.row("filled by", text);
   if (d.collective) {
     std::string text = d.collective->operation;
     if (d.collective->sequence) text += " number " + std::to_string(*d.collective->sequence);

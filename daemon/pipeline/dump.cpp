@@ -10,6 +10,7 @@
 #include "parsers/snapshot/elastic_error.hpp"
 #include "parsers/snapshot/elf.hpp"
 #include "parsers/snapshot/flight_recorder.hpp"
+#include "parsers/snapshot/snapshot_reader.hpp"
 #include "signatures/verdict/dump_finding.hpp"
 
 namespace triage::daemon {
@@ -58,6 +59,7 @@ InputKind kind_of_input(std::string_view head) {
   if (parsers::looks_like_elf(head) && head.size() > 17 && head[5] == 2 && head[16] == 0 && head[17] == 4) return InputKind::core_file;
   if (parsers::looks_like_recorder_pickle(head) || parsers::looks_like_recorder_json(head)) return InputKind::flight_recorder;
   if (parsers::looks_like_elastic_error(head)) return InputKind::elastic_error;
+  if (parsers::looks_like_snapshot(head)) return InputKind::allocator_snapshot;
   return InputKind::text;
 }
 
@@ -92,7 +94,8 @@ Result<SourceFindings> read_dump(InputKind kind, parsers::ReadAt& file, signatur
       return out;
     }
     case InputKind::text:
-    case InputKind::elastic_error: break;
+    case InputKind::elastic_error:
+    case InputKind::allocator_snapshot: break;
   }
   return Error(ErrorCode::internal, "a text was given to the reader of dumps").at(Place{name, {}, {}, {}, {}});
 }

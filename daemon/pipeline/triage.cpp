@@ -1,6 +1,7 @@
 #include "daemon/pipeline/triage.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <string>
 #include <utility>
@@ -83,7 +84,41 @@ std::vector<std::vector<signatures::SourceFindings>> jobs_of(std::vector<signatu
 
 }  // namespace
 
-Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now) {
+namespace {
+
+// A failure of another rank of a job that is judged already: its snapshot stands beside one that was joined, of about the same time.
+bool of_judged_job(const signatures::SnapshotFacts& snapshot, const std::vector<signatures::SnapshotFacts>& all, const std::vector<bool>& used) {
+  constexpr auto kSameFailure = std::chrono::minutes(10);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const signatures::SnapshotFacts& other = all[i];
+    if (!used[i] || !other.failure || folder_of(other.source.name) != folder_of(snapshot.source.name)) continue;
+    if (!snapshot.source.rank || !other.source.rank || *snapshot.source.rank == *other.source.rank) continue;
+    if (!snapshot.failure->time || !other.failure->time) continue;
+    const auto apart = *snapshot.failure->time - *other.failure->time;
+    if (apart <= kSameFailure && -apart <= kSameFailure) return true;
+  }
+  return false;
+}
+
+void judge_jobs(std::vector<signatures::SourceFindings> sources, parsers::TimePoint now, Answer& answer) {
+  for (std::vector<signatures::SourceFindings>& job : jobs_of(std::move(sources))) {
+    signatures::Judgement judgement = signatures::judge(std::move(job), signatures::VerdictOptions{now});
+    for (signatures::Diagnosis& diagnosis : judgement.diagnoses) answer.incidents.push_back({std::move(diagnosis), {}});
+    for (signatures::Handled& handled : judgement.handled) answer.handled.push_back(std::move(handled));
+    for (signatures::Lost& lost : judgement.lost) answer.lost.push_back(std::move(lost));
+  }
+}
+
+std::vector<bool> join(Answer& answer, std::size_t first, const std::vector<signatures::SnapshotFacts>& snapshots) {
+  std::vector<signatures::Diagnosis*> diagnoses;
+  for (std::size_t i = first; i < answer.incidents.size(); ++i) diagnoses.push_back(&answer.incidents[i].diagnosis);
+  return signatures::join_snapshots(diagnoses, snapshots);
+}
+
+}  // namespace
+
+Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now,
+                     const std::vector<signatures::SnapshotFacts>& snapshots) {
   Answer answer;
   for (const signatures::SourceFindings& source : sources) {
     answer.sources.push_back(source.source);
@@ -91,15 +126,25 @@ Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceF
     answer.stats.bytes += source.source.bytes;
     answer.stats.lines += source.source.lines;
   }
-  for (std::vector<signatures::SourceFindings>& job : jobs_of(std::move(sources))) {
-    signatures::Judgement judgement = signatures::judge(std::move(job), signatures::VerdictOptions{now});
-    for (signatures::Diagnosis& diagnosis : judgement.diagnoses) {
-      signatures::Plan plan = signatures::plan_fixes(diagnosis, knowledge.fixes());
-      answer.incidents.push_back({std::move(diagnosis), std::move(plan)});
-    }
-    for (signatures::Handled& handled : judgement.handled) answer.handled.push_back(std::move(handled));
-    for (signatures::Lost& lost : judgement.lost) answer.lost.push_back(std::move(lost));
+  for (std::size_t i = 0; i < snapshots.size(); ++i) {
+    if (i > 0 && snapshots[i].source.name == snapshots[i - 1].source.name) continue;   // another device of the same file
+    answer.sources.push_back(snapshots[i].source);
+    answer.stats.files += 1;
+    answer.stats.bytes += snapshots[i].source.bytes;
   }
+  judge_jobs(std::move(sources), now, answer);
+  if (!snapshots.empty()) {
+    const std::vector<bool> used = join(answer, 0, snapshots);
+    std::vector<signatures::SnapshotFacts> alone;
+    for (std::size_t i = 0; i < snapshots.size(); ++i)
+      if (!used[i] && snapshots[i].failure && !of_judged_job(snapshots[i], snapshots, used)) alone.push_back(snapshots[i]);
+    std::vector<signatures::SourceFindings> failures;
+    for (const signatures::SnapshotFacts& snapshot : alone) failures.push_back(signatures::findings_of(snapshot));
+    const std::size_t first = answer.incidents.size();
+    judge_jobs(std::move(failures), now, answer);
+    (void)join(answer, first, alone);
+  }
+  for (JudgedIncident& incident : answer.incidents) incident.plan = signatures::plan_fixes(incident.diagnosis, knowledge.fixes());
   return answer;
 }
 

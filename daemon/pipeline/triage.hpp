@@ -8,6 +8,7 @@
 #include "signatures/match/match.hpp"
 #include "signatures/plan/fix.hpp"
 #include "signatures/verdict/diagnosis.hpp"
+#include "signatures/verdict/snapshot_facts.hpp"
 
 namespace triage::daemon {
 
@@ -31,6 +32,9 @@ struct Answer {
 };
 
 // Groups the sources to jobs by their names (source_name.hpp), judges each job, plans its fixes. now: of the caller's clock.
-Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now);
+// snapshots: of the allocator. Each joins the diagnosis of its failure, and gives it the composition of the memory; one that holds a failure
+// of which no source tells is judged by itself.
+Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now,
+                     const std::vector<signatures::SnapshotFacts>& snapshots = {});
 
 }  // namespace triage::daemon

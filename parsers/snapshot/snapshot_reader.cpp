@@ -2,10 +2,20 @@
 
 #include <utility>
 
+#include "parsers/base/text.hpp"
 #include "parsers/snapshot/pickle_machine.hpp"
+#include "parsers/snapshot/pickle_reader.hpp"
 #include "parsers/snapshot/snapshot_builder.hpp"
 
 namespace triage::parsers {
+
+bool looks_like_snapshot(std::string_view head) {
+  if (!looks_like_pickle(head)) return false;
+  head = head.substr(0, 512);
+  if (contains(head, "device_traces")) return true;
+  // The dict begins with its segments, or with the traces; the list form with a segment. An empty run has neither.
+  return contains(head, "segments") ? !contains(head, "pg_status") : contains(head, "total_size") && contains(head, "address");
+}
 
 struct SnapshotReader::Machine {
   SnapshotBuilder builder;

@@ -13,6 +13,9 @@
 
 namespace triage::parsers {
 
+// Do these first bytes (some hundred are enough) begin an allocator snapshot? A pickle whose first words are those of the format.
+bool looks_like_snapshot(std::string_view head);
+
 class SnapshotReader {
  public:
   explicit SnapshotReader(std::string file);   // the name for errors
