@@ -50,7 +50,7 @@ void join(Diagnosis& d, const SnapshotFacts& s) {
   d.composition = s.terms;
   d.what_if = s.what_if;
   std::string what;
-  for (std::size_t i = 0; i < s.terms.size() && i < 3; ++i) what += (i ? ", " : "") + s.terms[i].term + " " + bytes_text(s.terms[i].bytes);
+  for (std::size_t i = 0; i < s.terms.size() && i < 3 && s.terms[i].bytes.count() * 100 >= s.terms[0].bytes.count(); ++i) what += (i ? ", " : "") + s.terms[i].term + " " + bytes_text(s.terms[i].bytes);
   d.reasons.push_back("the allocator snapshot " + s.source.name + " is of this failure; it held " + what);
   if (s.growth) d.reasons.push_back(*s.growth);
   if (s.failure && d.root.frames.empty()) d.root.frames = s.failure->frames;

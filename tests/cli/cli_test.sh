@@ -44,6 +44,7 @@ expect "a folder of ranks" 0 "uneven" -- "$triage" snapshot "$snapshots"
 expect "a page" 0 "" -- "$triage" snapshot "$snapshots/ok_train.pickle.gz" --html page.html
 grep -q "modeling_llama.py" page.html || { echo "FAILED: the page holds no stacks"; failures=$((failures + 1)); }
 expect "no snapshot" 2 "not a pickle" -- "$triage" snapshot "$oom"
+expect "a log with its snapshot" 1 "filled by  optimizer" -- "$triage" scan "$data/recorded/optimizer_first_step.log" "$snapshots/optimizer_first_step.pickle.gz"
 expect "json" 1 '"tried_bytes": 137438953472' -- "$triage" scan --format json "$oom"
 expect "markdown" 1 "### Fixes" -- "$triage" scan --format markdown "$oom"
 expect "sarif" 1 '"startLine"' -- "$triage" scan --format sarif "$oom"
