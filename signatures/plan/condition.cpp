@@ -1,5 +1,6 @@
 #include "signatures/plan/condition.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <cstdio>
@@ -129,6 +130,27 @@ Datum Expression::value(const Scope& scope) const {
         for (const std::string& entry : std::get<std::vector<std::string>>(list))
           found = found || same_text(entry, std::get<std::string>(item));
         stack.emplace_back(found);
+        break;
+      }
+      case Op::with: {
+        std::vector<std::string> list;
+        if (const Datum old = pop(); known(old)) list = std::get<std::vector<std::string>>(old);
+        for (const std::string& item : step.words)
+          if (std::none_of(list.begin(), list.end(), [&](const std::string& entry) { return same_text(entry, item); })) list.push_back(item);
+        stack.emplace_back(std::move(list));
+        break;
+      }
+      case Op::spaced:
+      case Op::quoted: {
+        const Datum a = pop();
+        if (!known(a)) {
+          stack.emplace_back();
+          break;
+        }
+        std::string text;
+        for (const std::string& item : std::get<std::vector<std::string>>(a))
+          text += step.op == Op::spaced ? (text.empty() ? "" : " ") + item : (text.empty() ? "\"" : ", \"") + item + "\"";
+        stack.emplace_back(std::move(text));
         break;
       }
       case Op::floor: {

@@ -2,6 +2,8 @@
 // catalogue states preconditions, exclusions and computed values in it:
 //   recompute != full        experts > 0 and tensor_parallel > 1        default(tensor_parallel, 1) * 2 <= gpus_per_node
 //   attention in [eager, unfused]      known(hidden)      has(recompute_modules, mlp)      floor(micro_batch / 2)
+//   with(recompute_modules, mlp, moe): the list and these items, an unset list being empty; spaced(LIST) and quoted(LIST) write one
+//   as a command line ("core_attn mlp") and as Python or YAML ("core_attn", "mlp")
 // Whatever touches an unset key or an absent fact is unknown, unless the rest decides it (false and unknown is false).
 // Words: right of == and !=, and in lists, a bare word is text; other text stands in '...'. A name that is neither a key nor
 // a fact is a fault with its place. Nothing is executed; the length and the depth of an expression are limited.
@@ -57,7 +59,7 @@ class Expression {
   enum class Op : std::uint8_t {
     number, word, words, key, fact, known, fallback, equal, unequal, less, less_equal, greater,
     greater_equal, add, subtract, multiply, divide, modulo, logical_and, logical_or, logical_not,
-    in, has, floor, min, max
+    in, has, with, spaced, quoted, floor, min, max
   };
   struct Step {
     Op op;

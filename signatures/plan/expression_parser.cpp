@@ -347,6 +347,12 @@ class ExpressionParser {
       step(Op::has);
       return Type::boolean;
     }
+    if (name == "with") return list_with();
+    if (name == "spaced" || name == "quoted") {
+      want(any(), Type::list, name);
+      step(name == "spaced" ? Op::spaced : Op::quoted);
+      return Type::text;
+    }
     if (name == "floor") {
       want(any(), Type::number, "floor()");
       step(Op::floor);
@@ -360,6 +366,19 @@ class ExpressionParser {
       return Type::number;
     }
     return fail("there is no function '" + std::string(name) + "'");
+  }
+
+  Type list_with() {
+    want(load(word(), true), Type::list, "with()");
+    Expression::Step made;
+    made.op = Op::with;
+    while (!fault_ && take(",")) {
+      const std::string_view item = word();
+      if (item.empty()) return fail("with() needs words");
+      made.words.emplace_back(item);
+    }
+    out_.steps_.push_back(std::move(made));
+    return Type::list;
   }
 
   std::string_view text_;

@@ -7,7 +7,11 @@
 #include <string_view>
 #include <utility>
 
+#include "parsers/base/quantity.hpp"
+#include "signatures/plan/candidate.hpp"
+#include "signatures/plan/combine.hpp"
 #include "signatures/plan/facts.hpp"
+#include "signatures/plan/forecast.hpp"
 #include "signatures/plan/replayed.hpp"
 #include "signatures/plan/saving.hpp"
 
@@ -17,13 +21,13 @@ using parsers::Key;
 
 namespace {
 
-constexpr std::size_t kShown = 6;       // fixes of one answer
-constexpr std::size_t kAFamily = 2;     // of one family, while others are worth showing
 constexpr std::size_t kLeast = 3;       // below that, a family may give more
 constexpr std::size_t kSettings = 4;    // forms of one fix, when the program is not known
 constexpr int kUsualWeight = 40;        // of a fix without an order for this kind and phase
 constexpr int kUnknownCost = 5;         // taken off for a precondition that could not be checked
 constexpr int kLeastWeight = 10;        // below that a fix is not worth a line
+constexpr int kSureBonus = 6;           // for a fix that fits even at the upper end of its range
+constexpr std::int64_t kLeastSaving = std::int64_t{64} << 20;  // bytes; below that a change is not worth a line
 
 bool contains(const std::vector<std::string>& list, std::string_view item) {
   return std::find(list.begin(), list.end(), item) != list.end();
@@ -83,22 +87,17 @@ std::string refined(const std::string& kind) {
   return kind;
 }
 
-struct Candidate {
-  const CatalogueFix* entry = nullptr;
-  int weight = 0;
-  std::vector<std::string> unknown;     // texts of preconditions that could not be checked
-  std::vector<FixSetting> apply;
-};
-
 class Planner {
  public:
-  Planner(const Diagnosis& diagnosis, const std::vector<CatalogueFix>& catalogue)
-      : diagnosis_(diagnosis), catalogue_(catalogue), facts_(facts_of(diagnosis)),
+  Planner(const Diagnosis& diagnosis, const std::vector<CatalogueFix>& catalogue, PlanLimits limits)
+      : diagnosis_(diagnosis), catalogue_(catalogue), limits_(limits), facts_(facts_of(diagnosis)),
         frameworks_(frameworks_of(diagnosis)), config_(diagnosis.config),
         kind_(refined(diagnosis.kind)) {
     facts_["kind"] = kind_;
     facts_["frameworks"] = frameworks_;   // an empty list: none is named
     if (!frameworks_.empty() && !config_.has(Key::framework)) config_.set(Key::framework, frameworks_.front(), "what the log shows");
+    if (!under(kind_, "gpu.oom")) return;
+    if (parsers::Result<Forecast> made = forecast_of(diagnosis, config_); made.ok()) forecast_ = std::move(*made);
   }
 
   Plan run() {
@@ -108,16 +107,20 @@ class Planner {
     for (const CatalogueFix& entry : catalogue_) {
       Candidate candidate;
       candidate.entry = &entry;
-      if (!counts(candidate) || !possible(candidate) || !applied(candidate)) continue;
+      if (!counts(candidate) || !possible(candidate) || !applied(candidate, scope()) || !foretold(candidate)) continue;
       candidate.weight = replay_weight(diagnosis_, entry.id, candidate.weight);
       candidates.push_back(std::move(candidate));
     }
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.weight > b.weight; });
+    std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+      return a.reach != b.reach ? a.reach < b.reach : a.weight > b.weight;
+    });
+    if (forecast_ && std::none_of(candidates.begin(), candidates.end(), [](const Candidate& c) { return c.reach == Reach::enough; }))
+      combine(candidates, plan);
     for (const Candidate* candidate : pick(candidates)) {
+      if (plan.fixes.size() == limits_.fixes) break;
       plan.fixes.push_back(made(*candidate));
-      plan.fixes.back().rank = static_cast<int>(plan.fixes.size());
     }
+    for (std::size_t i = 0; i < plan.fixes.size(); ++i) plan.fixes[i].rank = static_cast<int>(i) + 1;
     return plan;
   }
 
@@ -207,15 +210,45 @@ class Planner {
     return true;
   }
 
+  // What the change would need, by the memory model. False: it cannot run so, or it saves nothing worth a line.
+  bool foretold(Candidate& candidate) const {
+    if (!forecast_) return true;
+    candidate.changed = changed_config(*candidate.entry, scope());
+    if (!candidate.changed) return true;
+    parsers::Result<Need> need = forecast_->need(*candidate.changed);
+    if (!need.ok()) return need.error().code() == parsers::ErrorCode::unsupported;
+    const std::int64_t saved = forecast_->now().peak.mid.count() - need->peak.mid.count();
+    if (saved < kLeastSaving) return false;
+    candidate.need = *need;
+    if (!judged_by_need()) return true;
+    candidate.reach = need->fits ? Reach::enough : Reach::not_enough;
+    if (need->fits_surely) candidate.weight += kSureBonus;
+    return true;
+  }
+  // In these kinds the bytes decide; in the others (fragmentation, another process) the cause does.
+  bool judged_by_need() const { return kind_ == "gpu.oom.capacity" || kind_ == "gpu.oom.limit"; }
+
+  // No single change is enough: two or three together, or the word that nothing is.
+  void combine(const std::vector<Candidate>& candidates, Plan& plan) const {
+    if (!judged_by_need() || forecast_->now().fits) return;
+    const Combination best = best_combination(candidates, *forecast_, config_, facts_);
+    if (best.parts.size() < 2) return;
+    Fix fix = combined(best, *forecast_, facts_, [this](Candidate& candidate, const Scope& scope) { return applied(candidate, scope); });
+    if (!best.need.fits)
+      plan.verdict = "nothing in the catalogue reaches it: " + fix.title + " together are still short by " + parsers::bytes_text(best.need.short_by) +
+                     "; more devices to shard over, or devices with more memory, would";
+    plan.fixes.push_back(std::move(fix));
+  }
+
   // The forms of the change for this run. False: it has none.
-  bool applied(Candidate& candidate) const {
+  bool applied(Candidate& candidate, const Scope& scope) const {
     const auto& forms = candidate.entry->apply;
     std::vector<std::string_view> taken;
     const auto take = [&](std::string_view name) {
       if (std::find(taken.begin(), taken.end(), name) != taken.end()) return;
       for (const auto& [framework, text] : forms)
         if (framework == name) {
-          candidate.apply.push_back({framework, text.render(scope())});
+          candidate.apply.push_back({framework, text.render(scope)});
           taken.push_back(name);
         }
     };
@@ -258,13 +291,13 @@ class Planner {
                           [&](const FixSetting& setting) { return setting.framework == name; });
   }
 
-  static std::vector<const Candidate*> pick(const std::vector<Candidate>& candidates) {
+  std::vector<const Candidate*> pick(const std::vector<Candidate>& candidates) const {
     std::vector<const Candidate*> picked;
     std::map<std::string_view, std::size_t> of_family;
     std::vector<const Candidate*> left;
     for (const Candidate& candidate : candidates) {
-      if (picked.size() == kShown || candidate.weight < kLeastWeight) break;
-      if (of_family[candidate.entry->family]++ < kAFamily)
+      if (picked.size() == limits_.fixes || candidate.weight < kLeastWeight) break;
+      if (of_family[candidate.entry->family]++ < limits_.of_family)
         picked.push_back(&candidate);
       else
         left.push_back(&candidate);
@@ -285,7 +318,10 @@ class Planner {
     fix.assumes = candidate.unknown;
     fix.assumes.insert(fix.assumes.end(), entry.assumes.begin(), entry.assumes.end());
     fix.sources = entry.sources;
-    add_saving(fix, entry, diagnosis_);
+    if (candidate.need)
+      put_need(fix, *candidate.need, *forecast_);
+    else
+      add_saving(fix, entry, diagnosis_);
     add_replay(fix, diagnosis_);
     return fix;
   }
@@ -294,16 +330,18 @@ class Planner {
 
   const Diagnosis& diagnosis_;
   const std::vector<CatalogueFix>& catalogue_;
+  PlanLimits limits_;
   Facts facts_;
   std::vector<std::string> frameworks_;
   parsers::RunConfig config_;           // with the framework, where only other lines name it
   std::string kind_;
+  std::optional<Forecast> forecast_;    // of a device memory failure whose configuration is known
 };
 
 }  // namespace
 
-Plan plan_fixes(const Diagnosis& diagnosis, const std::vector<CatalogueFix>& catalogue) {
-  return Planner(diagnosis, catalogue).run();
+Plan plan_fixes(const Diagnosis& diagnosis, const std::vector<CatalogueFix>& catalogue, PlanLimits limits) {
+  return Planner(diagnosis, catalogue, limits).run();
 }
 
 }  // namespace triage::signatures

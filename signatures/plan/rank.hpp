@@ -9,8 +9,13 @@
 
 namespace triage::signatures {
 
-// At most six fixes, best first. Never one that is already on, whose precondition is false, or that has no form for the
+struct PlanLimits {
+  std::size_t fixes = 6;
+  std::size_t of_family = 2;           // while others are worth showing
+};
+
+// Fixes of one diagnosis, best first. Never one that is already on, whose precondition is false, or that has no form for the
 // programs of this run. Unknown preconditions become `assumes`. Empty for the kind "none".
-Plan plan_fixes(const Diagnosis& diagnosis, const std::vector<CatalogueFix>& catalogue);
+Plan plan_fixes(const Diagnosis& diagnosis, const std::vector<CatalogueFix>& catalogue, PlanLimits limits = {});
 
 }  // namespace triage::signatures

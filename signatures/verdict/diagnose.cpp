@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t kFindings = 200;   // kept with a diagnosis
 constexpr std::size_t kAlso = 64;
+constexpr std::size_t kReports = 64;     // memory reports
 constexpr std::size_t kEchoRanks = 4096;
 constexpr std::uint64_t kNeighbourLines = 2;  // lines of one print before the one that tells the cause
 
@@ -165,6 +166,9 @@ class Diagnoser {
 
   void memory() {
     if (!kind_is(d_.kind, "gpu.oom")) return;
+    for (const SourceFindings& source : sources_)
+      for (const parsers::MemoryReport& report : source.memory)
+        if (d_.memory.size() < kReports) d_.memory.push_back(report);
     const auto* event = memory_event();
     if (event != nullptr) {
       d_.ledger = make_ledger(*event);
