@@ -1,5 +1,6 @@
 // Arguments to a command, its exit status to the caller; nothing else.
 #include <CLI/CLI.hpp>
+#include <array>
 #include <cstdio>
 #include <exception>
 #include <map>
@@ -21,6 +22,47 @@ void format_option(CLI::App& app, Format& format, bool all_kinds) {
 void database_option(CLI::App& app, std::string& database, bool must) {
   if (must) database = kDatabase;
   app.add_option("--db", database, must ? "the database file [triage.db]" : "keep the answer in this database file")->option_text("FILE");
+}
+
+// Flags of `plan` that stand for one setting of keys.def each.
+constexpr std::array<std::pair<const char*, const char*>, 13> kPlanFlags = {{{"--framework", "framework"}, {"--world", "world"}, {"--micro-batch", "micro_batch"},
+                                                                            {"--global-batch", "global_batch"}, {"--seq", "seq_length"}, {"--optimizer", "optimizer"},
+                                                                            {"--attn", "attention"}, {"--dtype", "dtype"}, {"--images", "images"}, {"--fsdp", "fsdp"},
+                                                                            {"--zero-stage", "zero_stage"}, {"--lora-rank", "lora_rank"},
+                                                                            {"--gradient-accumulation", "gradient_accumulation"}}};
+
+void plan_options(CLI::App& app, PlanCommand& plan, int& status) {
+  CLI::App* const plan_app = app.add_subcommand("plan", "memory of a configuration by rank: does it fit, and what each change would give");
+  plan_app->add_option("--log", plan.logs, "a log of the run: its configuration, and what it measured")->option_text("FILE");
+  plan_app->add_option("--megatron-args", plan.megatron_arguments, "a file with Megatron-LM's command line, or -")->option_text("FILE");
+  plan_app->add_option("--config", plan.configs, "configuration file: DeepSpeed, torchtitan, Megatron Bridge, verl, ...")->option_text("FILE");
+  plan_app->add_option("--model", plan.model, "config.json of a Hugging Face model")->option_text("FILE");
+  const auto put = [&plan](const std::string& key) { return [&plan, key](const std::string& value) { plan.settings.emplace_back(key, value); }; };
+  for (const auto& [flag, key] : kPlanFlags) plan_app->add_option_function<std::string>(flag, put(key), std::string("setting ") + key)->option_text("VALUE");
+  plan_app->add_flag_function("--gradient-checkpointing", [&plan](std::int64_t) { plan.settings.emplace_back("recompute", "full"); }, "recompute every layer");
+  plan_app->add_option_function<std::string>("--image-grid", [&plan](const std::string& grid) {
+        const std::size_t times = grid.find_first_of("xX");
+        if (times == std::string::npos) throw CLI::ValidationError("--image-grid", "is height x width in patches, e.g. 32x32");
+        plan.settings.emplace_back("image_grid_height", grid.substr(0, times));
+        plan.settings.emplace_back("image_grid_width", grid.substr(times + 1));
+      }, "patches of one image")->option_text("HxW");
+  plan_app->add_option_function<std::string>("--freeze", [&plan](const std::string& part) {
+        if (part != "vision" && part != "projector" && part != "language") throw CLI::ValidationError("--freeze", "is vision, projector or language");
+        plan.settings.emplace_back("freeze_" + part, "true");
+      }, "a part without gradients: vision, projector, language")->option_text("PART");
+  plan_app->add_option_function<std::vector<std::string>>("--set", [&plan](const std::vector<std::string>& all) {
+        for (const std::string& one : all) {
+          const std::size_t equal = one.find('=');
+          if (equal == std::string::npos) throw CLI::ValidationError("--set", "is KEY=VALUE, e.g. tensor_parallel=2");
+          plan.settings.emplace_back(one.substr(0, equal), one.substr(equal + 1));
+        }
+      }, "any setting, e.g. tensor_parallel=2")->option_text("KEY=VALUE");
+  plan_app->add_option("--gpu", plan.gpu, "the card: h200, h100, a100-80g, b200, gb200, ...")->option_text("NAME");
+  plan_app->add_option("--capacity", plan.capacity, "its memory, e.g. 80GiB")->option_text("BYTES");
+  plan_app->add_option("--rank", plan.rank, "show the stage of this rank only")->option_text("N");
+  plan_app->add_flag("--sweep", plan.sweep, "list the layouts that fit this number of ranks, best first");
+  format_option(*plan_app, plan.format, false);
+  plan_app->callback([&plan, &status] { status = plan_command(plan); });
 }
 
 std::string version_text() {
@@ -70,6 +112,9 @@ int main_or_throw(int argc, char** argv) {
   snapshot_app->add_option("--html", snapshot.html, "also write a page: memory over time, flame graph, map of the segments")->option_text("OUT");
   format_option(*snapshot_app, snapshot.format, false);
   snapshot_app->callback([&] { status = snapshot_command(snapshot); });
+
+  PlanCommand plan;
+  plan_options(app, plan, status);
 
   RulesCommand rules;
   CLI::App* const rules_app = app.add_subcommand("rules", "the signature database");

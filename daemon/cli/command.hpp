@@ -50,6 +50,19 @@ struct SnapshotCommand {
 };
 int snapshot_command(const SnapshotCommand& command);
 
+struct PlanCommand {
+  std::vector<std::string> logs;        // runs whose configuration is planned, with what they measured
+  std::string megatron_arguments;       // file with Megatron-LM's command line, or "-"
+  std::vector<std::string> configs;     // configuration files of DeepSpeed, torchtitan, Megatron Bridge, ...
+  std::string model;                    // config.json of a Hugging Face model
+  std::vector<std::pair<std::string, std::string>> settings;   // key of keys.def -> value, in the order given; over all the rest
+  std::string gpu, capacity;            // name of a card, or bytes ("80GiB"); empty: not known
+  std::optional<long> rank;             // show the stage of this rank only
+  bool sweep = false;                   // list the layouts that fit
+  Format format = Format::text;
+};
+int plan_command(const PlanCommand& command);
+
 struct RulesCommand {
   enum class What { check, test, list, explain, make, literals } what = What::check;
   std::vector<std::string> files;       // the user's rules; empty: the shipped ones alone

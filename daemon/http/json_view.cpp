@@ -86,6 +86,8 @@ Json value_json(const parsers::Value& value) {
   return std::visit([](const auto& held) { return Json(held); }, value);
 }
 
+}  // namespace
+
 Json config_json(const parsers::RunConfig& config) {
   Json out = Json::object();
   for (const auto& [key, setting] : config.settings())
@@ -118,6 +120,8 @@ Json fix_json(const Fix& fix, int position) {
   if (!fix.parts.empty()) out["parts"] = fix.parts;
   return out;
 }
+
+namespace {
 
 Json capture_json(const CaptureValue& value) {
   if (const auto* bytes = std::get_if<Bytes>(&value)) return bytes->count();

@@ -10,6 +10,8 @@ namespace triage::daemon {
 
 using Json = nlohmann::ordered_json;
 
+Json config_json(const parsers::RunConfig& config);
+Json fix_json(const signatures::Fix& fix, int position);
 Json incident_json(const JudgedIncident& incident);
 // rules_hash: of the rule set that judged.
 Json answer_json(const Answer& answer, const std::string& rules_hash);
