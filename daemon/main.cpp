@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 #include <map>
+#include <new>
 
 #include "daemon/cli/command.hpp"
 
@@ -163,8 +164,8 @@ int main_or_throw(int argc, char** argv) {
   CLI::App* const feedback_app = app.add_subcommand("feedback", "say whether a fix helped");
   feedback_app->add_option("id", feedback.id, "the incident")->required()->option_text("ID");
   database_option(*feedback_app, feedback.database, true);
-  feedback_app->add_option("--fix", feedback.fix, "id of the fix; without it: about the diagnosis")->option_text("FIX");
-  feedback_app->add_flag("--helped,!--failed", feedback.helped, "did it help?");
+  feedback_app->add_option("--fix", feedback.fix, "id of the fix; without it the word is about the diagnosis")->option_text("FIX");
+  feedback_app->add_flag("--helped,!--failed", feedback.helped, "did it help? One of the two has to be said");
   feedback_app->add_option("--note", feedback.note, "in your words")->option_text("TEXT");
   feedback_app->callback([&] { status = feedback_command(feedback); });
 
@@ -173,7 +174,7 @@ int main_or_throw(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kTrouble;
   }
-  return status;
+  return scan_app->parsed() || run_app->parsed() ? status : written_or_complain(status);   // those two see to it themselves
 }
 
 }  // namespace
@@ -181,6 +182,9 @@ int main_or_throw(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return main_or_throw(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("error: there is not enough memory\n  help: raise the limit (ulimit -v, the cgroup's memory), or give fewer --threads\n", stderr);
+    return kTrouble;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return kTrouble;

@@ -2,6 +2,8 @@
 
 #include <sqlite3.h>
 
+#include <filesystem>
+
 namespace triage::db {
 
 using parsers::Error;
@@ -28,7 +30,7 @@ Error error_of(sqlite3* handle, int code, const std::string& path, std::string d
   else if (primary == SQLITE_CANTOPEN)
     help = "check that the folder exists and may be written";
   else if (primary == SQLITE_READONLY)
-    help = "the file or its folder may not be written; nothing of this scan was kept";
+    help = "the file or its folder may not be written, and nothing was kept; ask for write permission or give --db another file";
   return std::move(error).because(std::move(reason)).at(Place{path, {}, {}, {}, {}}).help(std::move(help));
 }
 
@@ -37,12 +39,50 @@ Error error_of(sqlite3* handle, int code, const std::string& path, std::string d
 void Connection::Close::operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
 void Statement::Finalize::operator()(sqlite3_stmt* handle) const { sqlite3_finalize(handle); }
 
+namespace {
+
+// The name as SQLite's URI. immutable: no lock and no -shm file beside it, for a reader who may not write there.
+std::string immutable_uri(const std::string& path) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string uri = path.starts_with('/') ? "file://" : "file:";
+  for (const char c : path) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '%' || c == '?' || c == '#' || byte >= 0x80) {
+      uri += '%';
+      uri += kDigits[byte >> 4U];
+      uri += kDigits[byte & 15U];
+    } else {
+      uri += c;
+    }
+  }
+  return uri + "?immutable=1";
+}
+
+}  // namespace
+
 Result<Connection> Connection::open(const std::string& path, Mode mode) {
+  if (mode != Mode::read_only) return open_as(path, path, mode);
+  std::error_code code;
+  if (!std::filesystem::exists(path, code))
+    return Error(ErrorCode::not_found, "there is no database to read")
+        .at(Place{path, {}, {}, {}, {}})
+        .because("No such file or directory")
+        .help("keep incidents with: triage scan --db FILE PATH...");
+  if (std::filesystem::is_directory(path, code))
+    return Error(ErrorCode::io, "a folder is no database").at(Place{path, {}, {}, {}, {}}).help("give --db the file in it");
+  auto connection = open_as(path, path, mode);
+  // A file in WAL mode wants a -shm file beside it, even to read. Without a -wal everything stands in the file itself.
+  if (!connection.ok() && !std::filesystem::exists(path + "-wal", code))
+    if (auto alone = open_as(immutable_uri(path), path, mode); alone.ok()) return alone;
+  return connection;
+}
+
+Result<Connection> Connection::open_as(const std::string& name, const std::string& path, Mode mode) {
   Connection connection;
   connection.path_ = path;
   sqlite3* handle = nullptr;
   const int flags = mode == Mode::read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
-  const int code = sqlite3_open_v2(path.c_str(), &handle, flags | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int code = sqlite3_open_v2(name.c_str(), &handle, flags | (name == path ? 0 : SQLITE_OPEN_URI) | SQLITE_OPEN_NOMUTEX, nullptr);
   connection.handle_.reset(handle);
   if (code != SQLITE_OK) return error_of(handle, code, path, "opening the database");
   sqlite3_extended_result_codes(handle, 1);
@@ -51,6 +91,7 @@ Result<Connection> Connection::open(const std::string& path, Mode mode) {
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   TRIAGE_CHECK(connection.execute("PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL;"));
+  if (mode == Mode::read_only) TRIAGE_CHECK(connection.execute("SELECT count(*) FROM sqlite_schema;"));   // reads the first page
   if (mode == Mode::read_write_create) TRIAGE_CHECK(connection.execute("PRAGMA journal_mode = WAL;"));
   return connection;
 }

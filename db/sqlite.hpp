@@ -21,6 +21,7 @@ class Connection {
   enum class Mode { read_write_create, read_only };
   // Opens the file with WAL, foreign keys and a busy time-out of 5 s. Errors: io (path, permission, full disk), syntax (not a database).
   static parsers::Result<Connection> open(const std::string& path, Mode mode);
+  static parsers::Result<Connection> open_as(const std::string& name, const std::string& path, Mode mode);  // name: path, or a URI of it
 
   parsers::Result<Statement> prepare(std::string_view sql);
   // Runs a script of several statements without parameters.

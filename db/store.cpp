@@ -54,14 +54,19 @@ Result<Store> Store::open(const std::string& path) {
 
 Result<Store> Store::open_read_only(const std::string& path) {
   auto connection = Connection::open(path, Connection::Mode::read_only);
-  if (!connection.ok())
-    return Error(ErrorCode::not_found, "there is no database to read")
-        .at(Place{path, {}, {}, {}, {}})
-        .because(connection.error().reason())
-        .help("keep incidents with: triage scan --db FILE PATH...");
+  if (!connection.ok()) return std::move(connection).error();
   TRIAGE_TRY(Statement version, connection->prepare("PRAGMA user_version"));
   TRIAGE_TRY(const bool row, version.step());
-  if (!row || version.integer(0) != schema_version())
+  if (row && version.integer(0) > schema_version())
+    return Error(ErrorCode::unsupported, "the database was written by a newer triage")
+        .at(Place{path, {}, {}, {}, {}})
+        .because("its schema has version " + std::to_string(version.integer(0)) + ", this program knows " + std::to_string(schema_version()))
+        .help("use the newer triage, or give --db another file");
+  if (!row || version.integer(0) == 0)
+    return Error(ErrorCode::not_found, "no scan has kept anything in the database yet")
+        .at(Place{path, {}, {}, {}, {}})
+        .help("keep incidents with: triage scan --db FILE PATH...");
+  if (version.integer(0) != schema_version())
     return Error(ErrorCode::unsupported, "the database has another schema than this triage")
         .at(Place{path, {}, {}, {}, {}})
         .because("it has version " + std::to_string(row ? version.integer(0) : 0) + ", this program reads " +

@@ -87,7 +87,7 @@ int show_command(const ShowCommand& command);
 
 struct FeedbackCommand {
   std::string database, id, fix, note;
-  bool helped = true;
+  std::optional<bool> helped;           // has to be said
 };
 int feedback_command(const FeedbackCommand& command);
 
@@ -103,6 +103,8 @@ parsers::Result<RuleTexts> read_rule_files(const std::vector<std::string>& paths
 // Errors to stderr, by the one renderer.
 void complain(const std::vector<parsers::Error>& errors);
 void complain(const parsers::Error& error);
+// The status of a command whose output went to stdout: kTrouble, and a complaint, if not all of it could be written.
+int written_or_complain(int status);
 // The answer of a scan to a stream, as the format says.
 void print_answer(const struct Answer& answer, Format format, bool all, const std::string& rules_hash, std::FILE* out);
 

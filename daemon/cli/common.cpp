@@ -1,8 +1,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 
 #include "daemon/cli/command.hpp"
@@ -19,6 +21,16 @@ using parsers::Place;
 void complain(const Error& error) { std::fputs(parsers::error_text(error).c_str(), stderr); }
 void complain(const std::vector<Error>& errors) {
   if (!errors.empty()) std::fputs(parsers::error_text(errors).c_str(), stderr);
+}
+
+int written_or_complain(int status) {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
+  if (errno == EPIPE) return status;   // the reader has what it wanted: `| head`
+  complain(Error(ErrorCode::io, "the answer could not be written to standard output")
+               .because(errno != 0 ? std::strerror(errno) : "")
+               .help("free space on the disk, or write it elsewhere"));
+  return kTrouble;
 }
 
 parsers::TimePoint now() {
@@ -39,7 +51,7 @@ std::vector<signatures::RuleFile> RuleTexts::files() const {
 parsers::Result<RuleTexts> read_rule_files(const std::vector<std::string>& paths) {
   RuleTexts out;
   ExpandedPaths expanded = expand_paths(paths);
-  if (!expanded.errors.empty()) return expanded.errors.front();
+  if (!expanded.errors.empty()) return std::move(expanded.errors.front()).help("check the name and the permission: rules are used all or not at all");
   for (const std::string& name : expanded.files) {
     const bool named = std::find(paths.begin(), paths.end(), name) != paths.end();
     const std::string ending = std::filesystem::path(name).extension().string();

@@ -5,12 +5,16 @@
 #include "daemon/cli/view.hpp"
 #include "daemon/http/json_view.hpp"
 #include "db/store.hpp"
+#include "parsers/base/visible.hpp"
 
 namespace triage::daemon {
 
 namespace {
 
-int out_of(const parsers::Error& error) {
+using parsers::Error;
+using parsers::ErrorCode;
+
+int out_of(const Error& error) {
   complain(error);
   return kTrouble;
 }
@@ -95,19 +99,36 @@ int show_command(const ShowCommand& command) {
     Json answer = Json::parse(kept->answer, nullptr, false);
     print(json_text(Json{{"incident", std::move(answer)}, {"kept", row_json(kept->row)}, {"feedback", said}}, 2) + "\n");
   } else {
-    print(kept_text(*kept));
+    print(parsers::visible(kept_text(*kept), true));
   }
   return kNothingFound;
 }
 
+// A fix of the kept answer or of the catalogue: a misspelt id would count for nothing, for ever.
+bool known_fix(const std::string& fix, const db::Kept& kept) {
+  const Json answer = Json::parse(kept.answer, nullptr, false);
+  if (answer.is_object())
+    for (const Json& offered : answer.value("fixes", Json::array()))
+      if (offered.is_object() && text_of(offered.value("id", Json(nullptr))) == fix) return true;
+  const auto knowledge = load_knowledge({}).knowledge;
+  if (!knowledge) return true;
+  const auto& fixes = knowledge->fixes();
+  return std::any_of(fixes.begin(), fixes.end(), [&](const signatures::CatalogueFix& one) { return one.id == fix; });
+}
+
 int feedback_command(const FeedbackCommand& command) {
+  if (!command.helped)
+    return out_of(Error(ErrorCode::syntax, "the feedback does not say whether it helped").help("add --helped or --failed"));
   auto existing = db::Store::open_read_only(command.database);   // never makes a database
   if (!existing.ok()) return out_of(existing.error());
   const auto kept = existing->find(command.id);
   if (!kept.ok()) return out_of(kept.error());
+  if (!command.fix.empty() && !known_fix(command.fix, *kept))
+    return out_of(Error(ErrorCode::not_found, "no fix has the id '" + command.fix + "'")
+                      .help("take the id in brackets after a fix's title: triage show " + kept->row.id.substr(0, 12) + " --db " + command.database));
   auto store = db::Store::open(command.database);
   if (!store.ok()) return out_of(store.error());
-  const parsers::Status said = store->say(kept->row.id, {command.fix, command.helped, command.note, now()});
+  const parsers::Status said = store->say(kept->row.id, {command.fix, *command.helped, command.note, now()});
   if (!said.ok()) return out_of(said.error());
   print("noted for " + kept->row.id + "\n");
   const auto records = store->fix_records(kept->row.fingerprint);

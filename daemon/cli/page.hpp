@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/cli/view.hpp"
+#include "parsers/base/visible.hpp"
 
 namespace triage::daemon {
 
@@ -16,7 +17,7 @@ class Page {
 
   explicit Page(const TextStyle& style) : style_(style) {}
 
-  void head(const std::string& text) { out_ += bold() + text + plain() + "\n"; }
+  void head(const std::string& text) { out_ += bold() + parsers::visible(text) + plain() + "\n"; }
   // label, then the text wrapped under itself.
   void row(const std::string& label, const std::string& text) {
     std::string left = "  " + label;
@@ -30,7 +31,7 @@ class Page {
     wrap(left + bold(), std::string(kLabel + 2, ' '), text);
     out_.insert(out_.size() - 1, plain());
   }
-  void line(const std::string& text) { out_ += text + "\n"; }
+  void line(const std::string& text) { out_ += parsers::visible(text) + "\n"; }
   void blank() { out_ += "\n"; }
   std::string take() { return std::move(out_); }
 
@@ -39,7 +40,9 @@ class Page {
   std::string dim() const { return style_.colour ? "\x1b[2m" : ""; }
   std::string plain() const { return style_.colour ? "\x1b[0m" : ""; }
 
-  void wrap(const std::string& first, const std::string& indent, const std::string& text) {
+  // Summaries, reasons and fixes hold words of the log: every text is made harmless here, whatever the caller did.
+  void wrap(const std::string& first, const std::string& indent, const std::string& raw) {
+    const std::string text = parsers::visible(raw);
     const std::size_t room = style_.width > indent.size() + 20 ? style_.width - indent.size() : 20;
     std::string_view rest = text;
     out_ += first;

@@ -10,6 +10,7 @@
 #include "daemon/cli/view.hpp"
 #include "daemon/http/json_view.hpp"
 #include "daemon/tail/input.hpp"
+#include "parsers/base/visible.hpp"
 #include "signatures/match/explain.hpp"
 #include "signatures/match/rule_examples.hpp"
 #include "signatures/match/rule_lint.hpp"
@@ -108,7 +109,7 @@ int rules_command(const RulesCommand& command) {
       return status != kNothingFound || command.against.empty() ? status : against(command, knowledge);
     }
     case What::list: return list(*knowledge, command.format);
-    case What::explain: print(signatures::explain(*knowledge->rules, command.line)); return kNothingFound;
+    case What::explain: print(parsers::visible(signatures::explain(*knowledge->rules, command.line), true)); return kNothingFound;
     case What::literals:
       for (const std::string& literal : knowledge->rules->literals()) print(literal + "\n");
       return kNothingFound;

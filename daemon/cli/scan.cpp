@@ -1,8 +1,11 @@
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <mutex>
 #include <thread>
 
@@ -104,13 +107,18 @@ int scan_command(const ScanCommand& command) {
   answer.stats.seconds = std::chrono::duration<double>(Clock::now() - start).count();
 
   const std::string hash = knowledge->rules->hash();
+  ::signal(SIGPIPE, SIG_IGN);   // `| head` closes early: the answer is still kept in the database
+  errno = 0;
   print_answer(answer, command.format, command.all, hash, stdout);
-  std::fflush(stdout);
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  const int write_fault = errno;
   complain(paths.errors);
   complain(scanned.errors);
   bool trouble = !paths.errors.empty() || !scanned.errors.empty();
-  if (std::ferror(stdout)) {
-    complain(parsers::Error(parsers::ErrorCode::io, "the answer could not be written to standard output"));
+  if (!written && write_fault != EPIPE) {
+    complain(parsers::Error(parsers::ErrorCode::io, "the answer could not be written to standard output")
+                 .because(std::strerror(write_fault))
+                 .help("free space on the disk, or write it elsewhere"));
     trouble = true;
   }
   if (!command.database.empty()) {

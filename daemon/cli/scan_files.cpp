@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -39,7 +40,23 @@ bool looks_binary(std::string_view head) {
   return strange * 12 > text + strange;
 }
 
-Error binary_error(const std::string& name) {
+bool looks_packed(std::string_view head) {
+  return head.starts_with("\x1f\x8b") || head.starts_with("\x28\xb5\x2f\xfd") || head.starts_with("PK\x03\x04") ||
+         head.starts_with("\xfd" "7zXZ") || head.starts_with("BZh");
+}
+
+// limit: one layer of packing is undone; a packed log inside an archive is told, not read.
+Error packed_inside_error(const std::string& name) {
+  return Error(ErrorCode::unsupported, "a packed file inside an archive was not scanned")
+      .at(Place{name, {}, {}, {}, {}})
+      .help("unpack the archive and give the folder: packed files in a folder are read");
+}
+
+Error binary_error(const std::string& name, std::string_view head) {
+  if (looks_packed(head))
+    return Error(ErrorCode::unsupported, "packed bytes from a pipe are not unpacked")
+        .at(Place{name, {}, {}, {}, {}})
+        .help("give the file by its name, or unpack before the pipe: zcat FILE | triage scan -");
   return Error(ErrorCode::unsupported, "the file holds no text and was not scanned")
       .at(Place{name, {}, {}, {}, {}})
       .help("give logs as text, or packed as .gz, .zst, .tar or .zip");
@@ -74,7 +91,13 @@ class Scan {
 
   ScannedFiles run() {
     std::vector<std::thread> threads;
-    for (unsigned i = 1; i < options_.threads; ++i) threads.emplace_back([this] { work(); });
+    for (unsigned i = 1; i < options_.threads; ++i) {
+      try {
+        threads.emplace_back([this] { work(); });
+      } catch (const std::system_error&) {
+        break;   // the system gives no more threads: those that run do the work
+      }
+    }
     work();
     for (std::thread& thread : threads) thread.join();
     ScannedFiles out;
@@ -127,7 +150,7 @@ class Scan {
       work.sequence = job_->next_read;
       work.block = read_block(*job_);
       if (job_->next_read++ == 0 && looks_binary(work.block.text().substr(0, 4096))) {
-        add_error(binary_error(files_[job_->slot]));
+        add_error(binary_error(files_[job_->slot], work.block.text().substr(0, 16)));
         job_.reset();
         continue;
       }
@@ -266,6 +289,7 @@ class Scan {
     if (kind == InputKind::allocator_snapshot) return scan_snapshot(slot, name, member, head);
     if (kind != InputKind::text)
       return scan_packed_dump(slot, kind, name, std::move(head), member);
+    if (looks_packed(std::string_view(head).substr(0, 16))) return add_error_locked(packed_inside_error(name));
     if (looks_binary(std::string_view(head).substr(0, 4096))) return;  // weights in an archive are no fault
     Intake intake(knowledge_, source_info(name), options_.default_year);
     intake.feed(head);

@@ -9,6 +9,7 @@
 #include "daemon/cli/page.hpp"
 #include "daemon/cli/view.hpp"
 #include "parsers/base/quantity.hpp"
+#include "parsers/base/visible.hpp"
 
 namespace triage::daemon {
 
@@ -157,17 +158,9 @@ void write_fixes(Page& page, const JudgedIncident& incident, const TextStyle& st
 }  // namespace
 
 std::string one_line(std::string_view text, std::size_t limit) {
-  std::string out;
-  for (const char c : text.substr(0, limit)) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += byte < 0x20 || byte == 0x7f ? (c == '\t' ? ' ' : '?') : c;
-  }
-  if (text.size() > limit) {
-    while (!out.empty() && (static_cast<unsigned char>(out.back()) & 0xC0) == 0x80) out.pop_back();
-    if (!out.empty() && static_cast<unsigned char>(out.back()) >= 0xC0) out.pop_back();
-    out += "...";
-  }
-  return out;
+  std::size_t end = std::min(text.size(), limit);
+  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;   // not inside a character
+  return parsers::visible(text.substr(0, end)) + (end < text.size() ? "..." : "");
 }
 
 TextStyle terminal_style(bool all) {
@@ -230,7 +223,9 @@ std::string answer_text(const Answer& answer, const TextStyle& style) {
   for (const JudgedIncident& incident : answer.incidents) out += (out.empty() ? "" : "\n") + incident_text(incident, style);
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.2f", answer.stats.seconds);
-  if (answer.incidents.empty())
+  if (answer.incidents.empty() && answer.stats.files == 0)
+    out += "nothing was scanned: no file held text\n";
+  else if (answer.incidents.empty())
     out += "no failure found in " + std::to_string(answer.stats.files) + (answer.stats.files == 1 ? " file, " : " files, ") +
            bytes_text(parsers::Bytes(static_cast<std::int64_t>(answer.stats.bytes))) + ", " + std::to_string(answer.stats.lines) + " lines (" +
            seconds + " s)\n";

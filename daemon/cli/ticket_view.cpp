@@ -17,11 +17,15 @@ std::string fenced(std::string_view text) {
   return "```\n" + safe + "\n```\n";
 }
 
+// Text that no Markdown renderer takes for markup. A zero-width space after '@' and '#' keeps it from naming people, teams and tickets:
+// renderers look for those after the backslashes are gone.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : one_line(text, 500)) {
-    if (std::string_view("\\`*_[]<>|#").find(c) != std::string_view::npos) out += '\\';
+    const bool at_start = out.empty() && std::string_view("-+=").find(c) != std::string_view::npos;   // a list, a rule, a heading
+    if (at_start || std::string_view("\\`*_[]<>|#&~").find(c) != std::string_view::npos) out += '\\';
     out += c;
+    if (c == '@' || c == '#') out += "\xe2\x80\x8b";
   }
   return out;
 }

@@ -27,7 +27,8 @@ Error broken(archive* handle, const std::string& name, std::uint64_t offset) {
   return Error(ErrorCode::syntax, "the packed file breaks off or is damaged")
       .at(Place{name, {}, {}, offset, {}})
       .because(reason ? reason : "unknown")
-      .help("what stood before that was still judged");
+      .help(offset > 0 ? "what stood before that was still judged"
+                       : "nothing of it could be read; zcat (zstdcat, tar) may give more of it: zcat FILE | triage scan -");
 }
 
 class MemberSource : public ByteSource {

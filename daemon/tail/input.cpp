@@ -101,21 +101,50 @@ void add_folder(const std::string& folder, ExpandedPaths& out) {
   for (std::string& name : found) out.files.push_back(std::move(name));
 }
 
+// glob(3) gives its caller no place for a context.
+thread_local std::vector<std::pair<std::string, int>> unlisted_folders;
+
+int note_unlisted(const char* folder, int code) {
+  if (code != ENOTDIR && code != ENOENT) unlisted_folders.emplace_back(folder, code);
+  return 0;   // go on
+}
+
 void add_pattern(const std::string& pattern, ExpandedPaths& out) {
   glob_t found{};
-  if (::glob(pattern.c_str(), GLOB_BRACE, nullptr, &found) == 0) {
+  unlisted_folders.clear();
+  const int status = ::glob(pattern.c_str(), GLOB_BRACE, note_unlisted, &found);
+  for (const auto& [folder, code] : unlisted_folders) out.errors.push_back(io_error("a folder cannot be listed", folder, code));
+  if (status == 0) {
     for (std::size_t i = 0; i < found.gl_pathc; ++i) {
       const std::string name = found.gl_pathv[i];
       std::error_code code;
       if (fs::is_directory(name, code))
         add_folder(name, out);
-      else
+      else if (!fs::is_other(name, code))   // a pipe or a device that a pattern happens to meet would be waited on for ever
         out.files.push_back(name);
     }
-  } else {
-    out.errors.push_back(Error(ErrorCode::not_found, "no file matches the pattern").at(Place{pattern, {}, {}, {}, {}}));
+  } else if (unlisted_folders.empty()) {
+    out.errors.push_back(Error(ErrorCode::not_found, "no file matches the pattern")
+                             .at(Place{pattern, {}, {}, {}, {}})
+                             .help("check the folder and the ending; the other inputs were still read"));
   }
   ::globfree(&found);
+}
+
+// A device gives no log, and some of them give bytes for ever. A terminal and /dev/null are as good as a file.
+bool endless(int fd) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return false;
+  if (S_ISBLK(info.st_mode)) return true;
+  struct stat null {};
+  const bool is_null = ::stat("/dev/null", &null) == 0 && null.st_rdev == info.st_rdev;
+  return S_ISCHR(info.st_mode) && ::isatty(fd) == 0 && !is_null;
+}
+
+Error device_error(const std::string& path) {
+  return Error(ErrorCode::unsupported, "a device is no log and was not read")
+      .at(Place{path, {}, {}, {}, {}})
+      .help("name a file, a folder or a pipe; the other inputs were still read");
 }
 
 }  // namespace
@@ -169,9 +198,14 @@ Result<bool> is_packed(const std::string& path) {
 }
 
 Result<std::unique_ptr<ByteSource>> open_plain(const std::string& path) {
+  if (path == "-" && endless(STDIN_FILENO)) return device_error("stdin");
   if (path == "-") return std::unique_ptr<ByteSource>(std::make_unique<FileSource>(STDIN_FILENO, "-", false));
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
   if (fd < 0) return io_error("a file cannot be opened", path, errno);
+  if (endless(fd)) {
+    ::close(fd);
+    return device_error(path);
+  }
   (void)::posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
   return std::unique_ptr<ByteSource>(std::make_unique<FileSource>(fd, path, true));
 }

@@ -37,7 +37,7 @@ parsers::Result<std::string> head_of(const std::string& path, std::size_t most);
 bool looks_packed(std::string_view head);
 parsers::Result<bool> is_packed(const std::string& path);
 
-// A plain file or "-".
+// A plain file, a pipe or "-". Devices are refused, but for a terminal and /dev/null.
 parsers::Result<std::unique_ptr<ByteSource>> open_plain(const std::string& path);
 
 // Walks the members of a packed file in order: .gz .zst .xz .bz2 of one file (the name stays that of the file), .tar, .zip, and their

@@ -1,13 +1,19 @@
 #include "parsers/base/error_text.hpp"
 
+#include <algorithm>
+
+#include "parsers/base/visible.hpp"
+
 namespace triage::parsers {
 namespace {
 
+// A hostile rule or file name may hold megabytes: the beginning tells enough.
+constexpr std::size_t kShown = 500;
+
 std::string printable(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  return out;
+  std::size_t end = std::min(text.size(), kShown);
+  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;   // not inside a character
+  return visible(text.substr(0, end)) + (end < text.size() ? "..." : "");
 }
 
 void add_place(std::string& out, const Place& place) {

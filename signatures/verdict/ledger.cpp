@@ -108,7 +108,7 @@ Ledger make_ledger(const parsers::OutOfMemory& event) {
     }
   }
   ledger.other_processes = std::move(others);
-  if (ledger.in_use && ledger.allocated) {
+  if (ledger.in_use && ledger.allocated && (ledger.reserved_unallocated || !event.truncated)) {   // a cut message leaves it unknown
     const Bytes outside = *ledger.in_use - *ledger.allocated - ledger.reserved_unallocated.value_or(Bytes(0));
     if (outside.count() >= 0) {
       ledger.outside_pytorch = outside;
@@ -209,7 +209,8 @@ MemoryKind refine_memory_kind(const std::string& kind, const parsers::OutOfMemor
   } else if (l.tried && l.capacity && l.allocated && tried > *l.capacity - *l.allocated) {
     out.reasons.push_back("what is allocated leaves no room for the request of " + bytes_text(tried) + ", cache or not");
   } else if (l.tried) {
-    out.reasons.push_back("the device was full: " + bytes_text(free) + " free, " + bytes_text(tried) + " asked for");
+    out.reasons.push_back(l.free ? "the device was full: " + bytes_text(free) + " free, " + bytes_text(tried) + " asked for"
+                                 : "the message does not say how much was free, so capacity is assumed");
   }
   return out;
 }

@@ -79,12 +79,40 @@ if [ "$(id -u)" -ne 0 ]; then
   cp a.log secret.log; chmod 000 secret.log
   expect "no permission" 2 "Permission denied" -- "$triage" scan secret.log
 fi
+mkdir packed; cp a.log.gz packed/; tar cf packed.tar packed
+expect "a packed log inside an archive is told" 2 "--> packed.tar!packed/a.log.gz" -- "$triage" scan packed.tar
+expect "packed bytes from a pipe" 2 "zcat FILE" -- bash -c "'$triage' scan - <a.log.gz"
 # a log cut in the middle of the message
 text='torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 Gi'
 printf '%s' "$text" >cut.log
 expect "a log cut in the message" 1 "gpu.oom" -- "$triage" scan cut.log
 head -c 3000000 /dev/zero | tr '\0' 'x' >long.log; printf '\n%s\n' "$text" >>long.log
 expect "a line of 3 MB" 1 "line longer than" -- "$triage" scan long.log
+
+# names and lines that would steer a terminal or a ticket
+printf '[rank0]: Traceback (most recent call last):\n[rank0]:   File "/a/\342\200\256b.py", line 3, in main\n[rank0]: ValueError: @everyone \033[2J \302\23331m \342\200\256 \2331m see #12 ``` | a |\n' >$'evil\033[31m\342\200\256.log'
+for kind in text markdown; do
+  expect "a hostile line as $kind" 1 "user.exception" -- "$triage" scan --format $kind evil*.log
+  refuse "no escape in $kind" $'\x1b'
+  refuse "no C1 control in $kind" $'\xc2\x9b'
+  refuse "no override of the direction in $kind" $'\xe2\x80\xae'
+  iconv -f UTF-8 -t UTF-8 out >/dev/null || { echo "FAILED: $kind is no UTF-8"; failures=$((failures + 1)); }
+done
+grep -v '^\[rank0\]' out | grep -q '@everyone' && { echo "FAILED: a mention in markdown"; failures=$((failures + 1)); }
+expect "a hostile name in an error" 2 "No such file" -- "$triage" scan $'gone\033[31m\302\233.log'
+refuse "no escape in an error" $'\x1b'
+refuse "no C1 control in an error" $'\xc2\x9b'
+printf 'RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB. and no more\n' >bare.log
+expect "no figure, no claim" 1 "does not say how much was free" -- "$triage" scan bare.log
+refuse "unknown is not zero" "0 B free"
+# what gives bytes for ever, or never
+expect "a device" 2 "a device is no log" -- timeout 20 "$triage" scan /dev/zero
+mkdir odd; cp "$oom" odd/x.log; mkfifo odd/pipe.log
+expect "a pipe that a pattern meets" 1 "gpu.oom.capacity" -- timeout 20 "$triage" scan 'odd/*.log'
+expect "a full standard output" 2 "could not be written" -- bash -c "'$triage' scan '$healthy' >/dev/full"
+expect "a full standard output of history" 2 "could not be written" -- bash -c "'$triage' rules list >/dev/full"
+expect "a reader that leaves" 1 "" -- bash -c "set -o pipefail; '$triage' scan --format json --db piped.db '$oom' | true"
+expect "and the answer is kept" 0 "gpu.oom.capacity" -- "$triage" history --db piped.db
 
 # the store
 expect "keep" 1 "" -- "$triage" scan --db kept.db "$oom"
@@ -96,6 +124,17 @@ id=$("$triage" history --db kept.db | head -1 | cut -d' ' -f1)
 expect "show" 0 "fix 1" -- "$triage" show "$id" --db kept.db
 expect "feedback" 0 "helped 1 of 1" -- "$triage" feedback "$id" --db kept.db --fix loss.chunked --helped --note "it ran"
 expect "show with feedback" 0 "it ran" -- "$triage" show "$id" --db kept.db
+expect "feedback without a word" 2 "--helped or --failed" -- "$triage" feedback "$id" --db kept.db --fix loss.chunked
+expect "feedback on a fix that is none" 2 "no fix has the id 'loss.chunkd'" -- "$triage" feedback "$id" --db kept.db --fix loss.chunkd --helped
+mkdir sealed; cp kept.db sealed/; chmod 444 sealed/kept.db; chmod 555 sealed
+expect "a database that may only be read" 0 "gpu.oom.capacity" -- "$triage" history --db sealed/kept.db
+if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
+  chmod 755 .; expect "and by another user" 0 "gpu.oom.capacity" -- setpriv --reuid=65534 --regid=65534 --clear-groups "$triage" history --db sealed/kept.db
+fi
+expect "history of a log" 2 "file is not a database" -- "$triage" history --db "$oom"
+expect "history of a folder" 2 "a folder is no database" -- "$triage" history --db .
+: >zero.db
+expect "history of an empty file" 2 "kept anything" -- "$triage" history --db zero.db
 expect "show of nothing" 2 "no incident begins" -- "$triage" show ffffff --db kept.db
 expect "history of no file" 2 "no database" -- "$triage" history --db none.db
 [ -e none.db ] && { echo "FAILED: history made a database"; failures=$((failures + 1)); }
