@@ -40,11 +40,6 @@ bool looks_binary(std::string_view head) {
   return strange * 12 > text + strange;
 }
 
-bool looks_packed(std::string_view head) {
-  return head.starts_with("\x1f\x8b") || head.starts_with("\x28\xb5\x2f\xfd") || head.starts_with("PK\x03\x04") ||
-         head.starts_with("\xfd" "7zXZ") || head.starts_with("BZh");
-}
-
 // limit: one layer of packing is undone; a packed log inside an archive is told, not read.
 Error packed_inside_error(const std::string& name) {
   return Error(ErrorCode::unsupported, "a packed file inside an archive was not scanned")
@@ -289,7 +284,7 @@ class Scan {
     if (kind == InputKind::allocator_snapshot) return scan_snapshot(slot, name, member, head);
     if (kind != InputKind::text)
       return scan_packed_dump(slot, kind, name, std::move(head), member);
-    if (looks_packed(std::string_view(head).substr(0, 16))) return add_error_locked(packed_inside_error(name));
+    if (looks_packed(head)) return add_error_locked(packed_inside_error(name));
     if (looks_binary(std::string_view(head).substr(0, 4096))) return;  // weights in an archive are no fault
     Intake intake(knowledge_, source_info(name), options_.default_year);
     intake.feed(head);

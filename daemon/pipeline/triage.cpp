@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/pipeline/source_name.hpp"
+#include "signatures/plan/forecast.hpp"
 #include "signatures/plan/rank.hpp"
 #include "signatures/verdict/incident_builder.hpp"
 
@@ -144,7 +145,12 @@ Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceF
     judge_jobs(std::move(failures), now, answer);
     (void)join(answer, first, alone);
   }
-  for (JudgedIncident& incident : answer.incidents) incident.plan = signatures::plan_fixes(incident.diagnosis, knowledge.fixes());
+  for (JudgedIncident& incident : answer.incidents) {
+    signatures::Diagnosis& diagnosis = incident.diagnosis;
+    incident.plan = signatures::plan_fixes(diagnosis, knowledge.fixes());
+    if (!diagnosis.composition.empty() || diagnosis.kind != "gpu.oom.capacity") continue;   // a snapshot measured it
+    if (const auto forecast = signatures::forecast_of(diagnosis, diagnosis.config); forecast.ok()) diagnosis.composition = signatures::modelled_composition(*forecast);
+  }
   return answer;
 }
 

@@ -185,6 +185,7 @@ class Diagnoser {
       if (d_.backend.empty()) d_.backend = "cuda";
     }
     auto refined = refine_memory_kind(d_.kind, event, d_.ledger ? &*d_.ledger : nullptr, d_.phase, d_.config);
+    if (refined.kind != d_.kind) d_.help.clear();   // the rule says how to tell the kinds apart; the ledger has
     d_.kind = std::move(refined.kind);
     for (auto& reason : refined.reasons) d_.reasons.push_back(std::move(reason));
     d_.fix_hints = std::move(refined.fix_hints);
