@@ -165,7 +165,8 @@ int main_or_throw(int argc, char** argv) {
   feedback_app->add_option("id", feedback.id, "the incident")->required()->option_text("ID");
   database_option(*feedback_app, feedback.database, true);
   feedback_app->add_option("--fix", feedback.fix, "id of the fix; without it the word is about the diagnosis")->option_text("FIX");
-  feedback_app->add_flag("--helped,!--failed", feedback.helped, "did it help? One of the two has to be said");
+  feedback_app->add_flag_callback("--helped", [&] { feedback.helped = true; }, "it did; this or --failed has to be said");
+  feedback_app->add_flag_callback("--failed", [&] { feedback.helped = false; }, "it did not");
   feedback_app->add_option("--note", feedback.note, "in your words")->option_text("TEXT");
   feedback_app->callback([&] { status = feedback_command(feedback); });
 

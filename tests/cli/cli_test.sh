@@ -99,7 +99,7 @@ for kind in text markdown; do
   iconv -f UTF-8 -t UTF-8 out >/dev/null || { echo "FAILED: $kind is no UTF-8"; failures=$((failures + 1)); }
 done
 grep -v '^\[rank0\]' out | grep -q '@everyone' && { echo "FAILED: a mention in markdown"; failures=$((failures + 1)); }
-expect "a hostile name in an error" 2 "No such file" -- "$triage" scan $'gone\033[31m\302\233.log'
+expect "a hostile name in an error" 2 "no file matches" -- "$triage" scan $'gone\033[31m\302\233.log'
 refuse "no escape in an error" $'\x1b'
 refuse "no C1 control in an error" $'\xc2\x9b'
 printf 'RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB. and no more\n' >bare.log

@@ -160,6 +160,8 @@ TEST_CASE("a text takes its first form whose values are all known") {
   CHECK(forms({"{rollout_memory_fraction} -> {rollout_memory_fraction / 4}", "less"})->render(scope) == "0.5 -> 0.125");
   CHECK(forms({"{recompute_modules} {sequence_parallel} {default(world, 8)}", "x"})->render(scope) ==
         "[core_attn, mlp] false 8");
+  CHECK(forms({"{spaced(with(recompute_modules, mlp, moe))}"})->render(scope) == "core_attn mlp moe");
+  CHECK(forms({"[{quoted(with(offload_modules, expert_fc1))}]"})->render(scope) == "[\"expert_fc1\"]");
   CHECK(forms({"{\"stage\": 3} {'a': {}} {"})->render(scope) == "{\"stage\": 3} {'a': {}} {");
   CHECK(!forms({"--mbs {micro_batch}"}).ok());
   CHECK(!forms({}).ok());
