@@ -69,7 +69,7 @@ Result<AllocatorSnapshot> SnapshotReader::finish() {
     return Error(ErrorCode::unsupported, "the pickle holds no allocator snapshot").at(at(0)).help("torch.cuda.memory._dump_snapshot(FILE) writes one");
   }
   AllocatorSnapshot snapshot = builder.take();
-  snapshot.bytes = pickle.offset();
+  snapshot.bytes = machine_->state == PickleState::failed ? pickle.fault_offset() : pickle.offset();
   snapshot.traces_whole = !cut;
   // Segments come first: where events follow, they are whole.
   snapshot.segments_whole = !cut || !snapshot.traces.empty();
