@@ -19,6 +19,7 @@ using parsers::bytes_text;
 namespace {
 
 constexpr std::size_t kFixes = 4, kReasons = 3, kFrames = 3;
+constexpr std::size_t kLineBytes = 300;    // of the root line, while not everything is asked for
 
 // "rank 7", "ranks 0-3, 5".
 std::string ranks_text(const std::vector<int>& ranks) {
@@ -73,6 +74,15 @@ std::string percent(double value) {
   char text[16];
   std::snprintf(text, sizeof text, "%+.0f", value);
   return text;
+}
+
+// A traceback printed as one list ends with what went wrong: a line too long to be shown begins there.
+std::string_view telling_part(std::string_view line, std::size_t most) {
+  if (line.size() <= most) return line;
+  const std::size_t error = line.rfind("Error: ");
+  if (error == std::string_view::npos || error + 100 < most) return line;
+  const std::size_t start = line.find_last_of(" '\"", error);
+  return start == std::string_view::npos ? line : line.substr(start + 1);
 }
 
 std::string fix_effect(const Fix& fix) {
@@ -184,7 +194,7 @@ std::string incident_text(const JudgedIncident& incident, const TextStyle& style
   page.head(head);
   page.row("what", d.summary);
   page.row("where", where_text(d.root));
-  page.row("line", one_line(d.root.text, style.all ? 2000 : 300));
+  page.row("line", one_line(style.all ? std::string_view(d.root.text) : telling_part(d.root.text, kLineBytes), style.all ? 2000 : kLineBytes));
   if (const std::string stack = stack_text(d.root.frames, style.all); !stack.empty()) page.row("stack", stack);
   if (d.ledger)
     if (const std::string text = ledger_text(*d.ledger); !text.empty()) page.row("memory", text + (d.ledger->note.empty() ? "" : ". " + d.ledger->note));

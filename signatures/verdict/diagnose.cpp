@@ -59,7 +59,8 @@ class Diagnoser {
     echoes();
     findings();
     d_.fix_hints.insert(d_.fix_hints.end(), f.fixes.begin(), f.fixes.end());
-    d_.help = f.help;
+    // A memory rule says how to tell the kinds apart; where there is a ledger, it has.
+    if (!d_.ledger) d_.help = f.help;
     d_.fingerprint = fingerprint_of(f, d_.kind, d_.frameworks);
     confidence();
     // A rule's sentence of another kind than the one found out would contradict it.
@@ -185,7 +186,6 @@ class Diagnoser {
       if (d_.backend.empty()) d_.backend = "cuda";
     }
     auto refined = refine_memory_kind(d_.kind, event, d_.ledger ? &*d_.ledger : nullptr, d_.phase, d_.config);
-    if (refined.kind != d_.kind) d_.help.clear();   // the rule says how to tell the kinds apart; the ledger has
     d_.kind = std::move(refined.kind);
     for (auto& reason : refined.reasons) d_.reasons.push_back(std::move(reason));
     d_.fix_hints = std::move(refined.fix_hints);
