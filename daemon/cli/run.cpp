@@ -11,7 +11,7 @@
 #include "daemon/cli/command.hpp"
 #include "daemon/cli/keep.hpp"
 #include "daemon/cli/view.hpp"
-#include "daemon/pipeline/intake.hpp"
+#include "daemon/pipeline/intake_stream.hpp"
 #include "daemon/pipeline/triage.hpp"
 #include "parsers/base/limits.hpp"
 
@@ -89,7 +89,7 @@ int run_command(const RunCommand& command) {
   }
   signatures::SourceInfo source;
   source.name = command.log.empty() ? "(output of " + command.command.front() + ")" : command.log;
-  Intake intake(knowledge, std::move(source), this_year());
+  IntakeStream intake(knowledge, std::move(source), this_year());
   LineMixer mixer;
   const auto sink = [&](std::string_view lines) {
     intake.feed(lines);

@@ -10,7 +10,7 @@
 
 #include "daemon/pipeline/dump.hpp"
 #include "daemon/pipeline/elastic_error.hpp"
-#include "daemon/pipeline/intake.hpp"
+#include "daemon/pipeline/intake_stream.hpp"
 #include "daemon/pipeline/snapshot_file.hpp"
 #include "daemon/pipeline/source_name.hpp"
 #include "daemon/tail/input.hpp"
@@ -119,7 +119,7 @@ class Scan {
       }
       scratch.block = std::move(next->block);
       scanner.scan(scratch);
-      deliver(*next->job, next->sequence, scratch);
+      deliver(*next->job, next->sequence, scratch, scanner.matcher());
     }
   }
 
@@ -184,7 +184,7 @@ class Scan {
     }
   }
 
-  void deliver(Job& job, std::uint64_t sequence, ScannedBlock& scanned) {
+  void deliver(Job& job, std::uint64_t sequence, ScannedBlock& scanned, signatures::Matcher& matcher) {
     std::size_t freed = 0;
     {
       const std::lock_guard guard(job.lock);
@@ -192,11 +192,11 @@ class Scan {
         job.waiting.emplace(sequence, std::exchange(scanned, {}));
         return;
       }
-      take(job, scanned, freed);
+      take(job, scanned, matcher, freed);
       for (auto next = job.waiting.find(job.next_taken); next != job.waiting.end(); next = job.waiting.find(job.next_taken)) {
         ScannedBlock block = std::move(next->second);
         job.waiting.erase(next);
-        take(job, block, freed);
+        take(job, block, matcher, freed);
       }
     }
     const std::lock_guard guard(feed_lock_);
@@ -205,8 +205,8 @@ class Scan {
     block_freed_.notify_all();
   }
 
-  void take(Job& job, const ScannedBlock& scanned, std::size_t& freed) {
-    job.intake->take(scanned);
+  void take(Job& job, const ScannedBlock& scanned, signatures::Matcher& matcher, std::size_t& freed) {
+    job.intake->take(scanned, matcher);
     ++job.next_taken;
     ++freed;
     if (scanned.block.last) results_[job.slot].push_back(job.intake->finish());
@@ -286,7 +286,7 @@ class Scan {
       return scan_packed_dump(slot, kind, name, std::move(head), member);
     if (looks_packed(head)) return add_error_locked(packed_inside_error(name));
     if (looks_binary(std::string_view(head).substr(0, 4096))) return;  // weights in an archive are no fault
-    Intake intake(knowledge_, source_info(name), options_.default_year);
+    IntakeStream intake(knowledge_, source_info(name), options_.default_year);
     intake.feed(head);
     if (!fault.empty()) intake.lose(std::move(fault), 0);
     while (fault.empty()) {

@@ -23,6 +23,7 @@ class BlockScanner {
   explicit BlockScanner(const Knowledge& knowledge) : matcher_(knowledge.rules) {}
   // Fills everything but `block`.
   void scan(ScannedBlock& block);
+  signatures::Matcher& matcher() { return matcher_; }
 
  private:
   signatures::Matcher matcher_;

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "daemon/pipeline/intake.hpp"
+#include "daemon/pipeline/intake_stream.hpp"
 #include "parsers/base/limits.hpp"
 #include "parsers/base/text.hpp"
 #include "parsers/snapshot/elastic_error.hpp"
@@ -20,7 +20,7 @@ parsers::Result<signatures::SourceFindings> scan_elastic_error(std::shared_ptr<c
   // A handler of its own may keep the message without the traceback.
   const std::string_view first = std::string_view(error.message).substr(0, error.message.find('\n'));
   if (!parsers::contains(text, first)) text += error.message + "\n";
-  Intake intake(std::move(knowledge), std::move(source), default_year);
+  IntakeStream intake(std::move(knowledge), std::move(source), default_year);
   intake.feed(text);
   signatures::SourceFindings out = intake.finish();
   out.source.bytes = file.size();

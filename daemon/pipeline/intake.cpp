@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "daemon/pipeline/newlines.hpp"
@@ -26,6 +25,9 @@ namespace {
 
 constexpr std::size_t kMemoryReports = 64;
 constexpr std::size_t kTailBytes = 512;
+constexpr int kHeadLines = 16;           // where the first clock is looked for
+constexpr std::size_t kTailLines = 16;   // enough for the last exception and the last clock
+constexpr std::size_t kTailSpool = 4096; // bytes of them
 constexpr std::size_t kProcesses = 4096;
 constexpr std::size_t kNodes = 16;  // more than one is all that is asked
 constexpr int kBadSteps = 3;             // with one or two a loss scale is still being found
@@ -38,6 +40,7 @@ int rank_of(const Finding& finding) {
 }
 
 bool silences_nothing(Role role) { return role == Role::fact || role == Role::progress; }
+bool tells(Role role) { return !silences_nothing(role) && role != Role::advice; }
 
 }  // namespace
 
@@ -47,57 +50,34 @@ struct Intake::Woken {
   std::uint64_t events = 0, configs = 0;  // bit per reader
 };
 
-Intake::Intake(std::shared_ptr<const Knowledge> knowledge, signatures::SourceInfo source, int default_year)
+Intake::Intake(std::shared_ptr<const Knowledge> knowledge, signatures::SourceInfo source, int default_year, Spool* spool)
     : knowledge_(std::move(knowledge)),
-      scanner_(*knowledge_),
-      matcher_(knowledge_->rules),
+      spool_(spool),
       peeler_(default_year),
       event_readers_(parsers::make_event_readers()),
       config_readers_(parsers::make_config_readers()),
-      progress_(*knowledge_->progress, default_year) {
+      progress_(*knowledge_->progress, default_year, spool) {
   out_.source = std::move(source);
-}
-
-void Intake::feed(std::string_view bytes, bool flush) {
-  if (decoder_.passes()) return cut(bytes, flush);
-  decoded_.clear();
-  decoder_.feed(bytes, decoded_);
-  if (flush) decoder_.flush(decoded_);
-  cut(decoded_, flush);
-}
-
-void Intake::cut(std::string_view bytes, bool flush) {
-  while (!bytes.empty()) {
-    const std::span<char> room = cutter_.room();
-    const std::size_t count = std::min(room.size(), bytes.size());
-    std::memcpy(room.data(), bytes.data(), count);
-    cutter_.filled(count);
-    bytes.remove_prefix(count);
-    while (auto block = cutter_.take(flush && bytes.empty())) {
-      scratch_.block = std::move(*block);
-      scanner_.scan(scratch_);
-      take(scratch_);
-      cutter_.recycle(std::move(scratch_.block));
-    }
-  }
 }
 
 void Intake::lose(std::string what, std::uint64_t bytes) {
   out_.lost.push_back({out_.source.name, std::move(what), out_.last_line, out_.source.bytes, bytes, 1});
 }
 
-void Intake::take(const ScannedBlock& scanned) {
+void Intake::take(const ScannedBlock& scanned, signatures::Matcher& matcher) {
   const Block& block = scanned.block;
+  matcher_ = &matcher;
   const std::string_view text = block.text();
   if (block.dropped_before > 0) lose("line longer than " + std::to_string(limits::kLineBytes) + " bytes cut", block.dropped_before);
 
   if (newlines_ == 0 && block.offset == 0) {  // the clock of the first lines
     std::size_t at = 0;
-    for (int i = 0; i < 16 && at < text.size() && !out_.first_time; ++i) {
+    for (int i = 0; i < kHeadLines && at < text.size() && !out_.first_time; ++i) {
       const std::size_t end = std::min(text.find('\n', at), text.size());
       out_.first_time = peeler_.peel(Line{at, 1, text.substr(at, std::min(end - at, limits::kLineBytes)), 0, false}).time;
       at = end + 1;
     }
+    if (spool_) spool_head(text, block.offset);
   }
   progress_.begin_block(text, block.offset, newlines_ + 1);
   std::size_t at = 0;
@@ -113,6 +93,7 @@ void Intake::take(const ScannedBlock& scanned) {
   progress_.end_of_block();
   remember_tail(scanned);
   remember_last_exception(scanned);
+  if (spool_) keep_tail(scanned);
   newlines_ += scanned.newlines;
   out_.source.bytes = std::max(out_.source.bytes, block.offset + block.size);
 }
@@ -142,6 +123,8 @@ void Intake::note_process(const Record& record) {
 // text: one line with its end, if it has one.
 void Intake::line(std::string_view text, std::uint64_t offset, std::uint64_t number, const Candidate* candidate) {
   line_at_ = offset;
+  worth_ = walking();
+  const std::size_t known = processes_.size() + nodes_.size();
   parsers::LineSplitter splitter(offset, number);
   const auto sink = [&](const Line& piece_of_line) {
     if (piece_of_line.cut_bytes > 0)
@@ -151,6 +134,7 @@ void Intake::line(std::string_view text, std::uint64_t offset, std::uint64_t num
   };
   splitter.feed(text, sink);
   splitter.finish(sink);
+  if (spool_ && (worth_ || walking() || processes_.size() + nodes_.size() > known)) spool_->add(offset, number, text);
 }
 
 void Intake::piece(const Line& raw, const Candidate* candidate) {
@@ -171,11 +155,13 @@ void Intake::piece(const Line& raw, const Candidate* candidate) {
   const TracebackAssembler::Part part = tracebacks_.offer(record);
   if (part == TracebackAssembler::Part::exception) note_exception(record);
   bool inside = part != TracebackAssembler::Part::none;
+  worth_ = worth_ || inside;
   offer_to_readers(record, woken, inside);
 
   if (woken.memory_report) {
     if (auto report = parsers::read_memory_report(record)) {
       report->line = raw.number;
+      worth_ = true;
       if (out_.memory.size() >= kMemoryReports) out_.memory.erase(out_.memory.begin() + 1);
       out_.memory.push_back(std::move(*report));
     }
@@ -185,7 +171,7 @@ void Intake::piece(const Line& raw, const Candidate* candidate) {
     context.exception = context.exception || part == TracebackAssembler::Part::exception;
     context.block = inside;
     matched_.clear();
-    matcher_.match(record, context, candidate->rules, matched_);
+    matcher_->match(record, context, candidate->rules, matched_);
     for (Finding& finding : matched_) keep(std::move(finding));
   }
   take_tracebacks(tracebacks_.take_finished());
@@ -203,6 +189,7 @@ void Intake::offer_to_readers(const Record& record, const Woken& woken, bool& in
     }
     if (answer == Offer::finished) close();
     inside = inside || answer == Offer::taken || answer == Offer::finished;
+    worth_ = worth_ || inside;
   };
   for (std::size_t i = 0; i < event_readers_.size(); ++i)
     offer(*event_readers_[i], (woken.events >> i) & 1, [&] { close_event(*event_readers_[i]); });
@@ -256,6 +243,7 @@ void Intake::keep(Finding finding) {
     ++out_.dropped_findings;
     return;
   }
+  if (tells(finding.role)) ++telling_;
   Folded& folded = folded_[{finding.rule, finding.kind, rank_of(finding)}];
   if (++folded.count > limits::kFindingsPerRuleAndRank) {
     Finding& last = out_.findings[folded.index];
@@ -264,7 +252,8 @@ void Intake::keep(Finding finding) {
     if (last.repeat_lines.size() < 32) last.repeat_lines.push_back(finding.line);
     return;
   }
-  if (!silences_nothing(finding.role) && finding.role != Role::advice) progress_.settle(line_at_);
+  worth_ = true;
+  if (tells(finding.role)) progress_.settle(line_at_);
   folded.index = out_.findings.size();
   finding.last_line = std::max(finding.last_line, finding.line);
   out_.findings.push_back(std::move(finding));
@@ -274,6 +263,43 @@ void Intake::count_open() {
   open_ = tracebacks_.open() ? 1 : 0;
   for (const auto& reader : event_readers_) open_ += reader->open() ? 1 : 0;
   for (const auto& reader : config_readers_) open_ += reader->open() ? 1 : 0;
+}
+
+// The first lines, whose clock is the source's first time.
+void Intake::spool_head(std::string_view text, std::uint64_t offset) {
+  std::uint64_t number = 1;
+  for (std::size_t at = 0; at < text.size() && number <= kHeadLines; ++number) {
+    const std::size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;
+    spool_->add(offset + at, number, text.substr(at, end - at));
+    at = end;
+  }
+}
+
+void Intake::keep_tail(const ScannedBlock& scanned) {
+  std::string_view text = scanned.block.text();
+  std::uint64_t number = newlines_ + scanned.newlines + 1;
+  std::size_t bytes = 0;
+  std::deque<SpoolLine> last;
+  while (!text.empty() && last.size() < kTailLines && bytes < kTailSpool) {
+    if (text.ends_with('\n')) --number;
+    const std::size_t begin = text.substr(0, text.size() - 1).rfind('\n') + 1;   // npos + 1 is 0
+    const std::string_view line = text.substr(begin);
+    last.push_front({scanned.block.offset + begin, number, std::string(line.substr(0, kTailSpool))});
+    bytes += line.size();
+    text = text.substr(0, begin);
+  }
+  for (auto line = tail_.rbegin(); line != tail_.rend() && last.size() < kTailLines && bytes < kTailSpool; ++line) {
+    bytes += line->text.size();
+    last.push_front(std::move(*line));
+  }
+  tail_ = std::move(last);
+}
+
+std::vector<SpoolLine> Intake::tail() const {
+  std::vector<SpoolLine> out = progress_.pending_lines();
+  if (!clock_line_.text.empty()) out.push_back(clock_line_);
+  out.insert(out.end(), tail_.begin(), tail_.end());
+  return out;
 }
 
 // The last line with text, and the last clock: what a silent death leaves.
@@ -294,6 +320,7 @@ void Intake::remember_tail(const ScannedBlock& scanned) {
       const Line line{scanned.block.offset + begin, number, last.substr(0, limits::kLineBytes), 0, false};
       if (const auto time = peeler_.peel(line).time) {
         out_.last_time = time;
+        if (spool_) clock_line_ = {line.offset, number, std::string(text.substr(begin)) + "\n"};
         return;
       }
     }
@@ -363,12 +390,6 @@ void Intake::note_bad_loss() {
 }
 
 signatures::SourceFindings Intake::finish() {
-  decoded_.clear();
-  decoder_.finish(decoded_);
-  cut(decoded_, false);
-  scratch_.block = cutter_.finish();
-  scanner_.scan(scratch_);
-  take(scratch_);
   take_tracebacks(tracebacks_.finish());
   for (const auto& reader : event_readers_)
     if (reader->open()) close_event(*reader);

@@ -1,7 +1,8 @@
-// Intake: bytes of one source in, its findings out. The agent half of the pipeline; the same object serves scan, run and the service.
+// Intake: blocks of one source in, its findings out. The agent half of the pipeline; the same object serves scan, run and the service.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -10,13 +11,12 @@
 #include <tuple>
 #include <vector>
 
-#include "daemon/pipeline/block_cutter.hpp"
 #include "daemon/pipeline/block_scanner.hpp"
 #include "daemon/pipeline/knowledge.hpp"
 #include "daemon/pipeline/progress_memory.hpp"
+#include "daemon/pipeline/spool.hpp"
 #include "parsers/config/config_reader.hpp"
 #include "parsers/events/event_reader.hpp"
-#include "parsers/lines/text_decoder.hpp"
 #include "parsers/records/prefix.hpp"
 #include "parsers/records/traceback.hpp"
 #include "signatures/match/match.hpp"
@@ -27,25 +27,31 @@ namespace triage::daemon {
 // One source, one thread at a time. Memory is bounded by parsers/base/limits.hpp whatever the source holds.
 class Intake {
  public:
-  // default_year: for clocks that print none.
-  Intake(std::shared_ptr<const Knowledge> knowledge, signatures::SourceInfo source, int default_year);
+  // default_year: for clocks that print none. spool: gets the lines that matter (null: they are not kept); outlives this object.
+  Intake(std::shared_ptr<const Knowledge> knowledge, signatures::SourceInfo source, int default_year, Spool* spool = nullptr);
 
-  // Scans and takes; any portions give the same findings. flush: judge what stands there now, do not wait for a full block.
-  void feed(std::string_view bytes, bool flush = false);
-  // A block that a BlockScanner has scanned, in the order of the source. Do not mix with feed().
-  void take(const ScannedBlock& scanned);
+  // The next block of the source, in its order. matcher: of the calling thread, of the same knowledge.
+  void take(const ScannedBlock& scanned, signatures::Matcher& matcher);
+  // What comes next stands behind a gap that needs no reading: `lines` line ends stand before it.
+  void skip_to(std::uint64_t lines) { newlines_ = lines; }
   // Something of the source could not be read.
   void lose(std::string what, std::uint64_t bytes);
+  // Findings that can be or tell of a failure (neither facts, progress nor advice) so far, repeats included.
+  std::uint64_t telling() const { return telling_; }
+  // The last step that was finished, if one was seen; and its line's clock.
+  std::optional<parsers::Progress> last_progress() const { return progress_.last(); }
+  // The last lines: what a judgement needs beside the spool, as long as nothing follows them.
+  std::vector<SpoolLine> tail() const;
   // End of the source: closes what is open. Call once.
   signatures::SourceFindings finish();
 
  private:
-  using Rules = std::span<const std::uint32_t>;
-  void cut(std::string_view text, bool flush);
   struct Woken;
   bool walking() const { return open_ > 0; }
   std::size_t walk(const ScannedBlock& scanned, std::size_t from, std::size_t to);
   void line(std::string_view text, std::uint64_t offset, std::uint64_t number, const signatures::Candidate* candidate);
+  void spool_head(std::string_view text, std::uint64_t offset);
+  void keep_tail(const ScannedBlock& scanned);
   void piece(const parsers::Line& line, const signatures::Candidate* candidate);
   void offer_to_readers(const parsers::Record& record, const Woken& woken, bool& inside);
   void close_event(parsers::EventReader& reader);
@@ -59,12 +65,8 @@ class Intake {
   void count_open();
 
   std::shared_ptr<const Knowledge> knowledge_;
-  parsers::TextDecoder decoder_;             // for feed() only, like the next three
-  std::string decoded_;
-  BlockScanner scanner_;
-  BlockCutter cutter_;
-  ScannedBlock scratch_;
-  signatures::Matcher matcher_;
+  Spool* const spool_;
+  signatures::Matcher* matcher_ = nullptr;   // of the take() that runs
   parsers::Peeler peeler_;
   parsers::TracebackAssembler tracebacks_;
   std::vector<std::unique_ptr<parsers::EventReader>> event_readers_;
@@ -74,6 +76,10 @@ class Intake {
   std::uint64_t newlines_ = 0;               // before the block being taken
   std::uint64_t line_at_ = 0;                // offset of the line being taken
   std::size_t open_ = 0;                     // readers that wait for more lines
+  std::uint64_t telling_ = 0;
+  bool worth_ = false;                       // the line being taken told something
+  std::deque<SpoolLine> tail_;               // with a spool: the last lines,
+  SpoolLine clock_line_;                     // and the last one with a clock
   std::vector<signatures::Finding> matched_; // scratch
   std::map<std::uint64_t, signatures::Finding> exceptions_;   // by line: exception lines whose traceback is not finished
   struct EventBlock {

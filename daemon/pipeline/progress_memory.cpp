@@ -34,9 +34,7 @@ void ProgressMemory::scan_to(std::size_t end) {
     counted_ = line;
     const Seen seen{text_.substr(line, line_end - line), offset_ + line, number_};
     if (wanted_ > 0 && seen.offset < wanted_until_) {
-      const std::size_t kept = kept_.size();
-      keep(seen, kept_);
-      if (kept_.size() > kept) --wanted_;
+      if (keep(seen)) --wanted_;
     } else {
       if (seen_.size() == kBefore) seen_.pop_front();
       seen_.push_back(seen);
@@ -45,7 +43,7 @@ void ProgressMemory::scan_to(std::size_t end) {
 }
 
 // A progress bar's '\r' pieces are one line: the last piece that is a step counts.
-void ProgressMemory::keep(const Seen& seen, std::vector<parsers::Progress>& to) {
+std::optional<parsers::Progress> ProgressMemory::read(const Seen& seen) {
   std::string_view rest = seen.text;
   for (;;) {
     const std::size_t at = rest.rfind('\r');
@@ -62,19 +60,29 @@ void ProgressMemory::keep(const Seen& seen, std::vector<parsers::Progress>& to) 
         bad_.push_back({seen.number, line.offset, parsers::repair_utf8(parsers::trim(piece.substr(0, kTextBytes)))});
       }
       if (!progress->rank) progress->rank = record.rank ? record.rank : record.local_rank ? record.local_rank : record.task;
-      to.push_back(std::move(*progress));
-      return;
+      return progress;
     }
-    if (at == std::string_view::npos) return;
+    if (at == std::string_view::npos) return std::nullopt;
     rest = rest.substr(0, at);
   }
 }
 
+bool ProgressMemory::keep(const Seen& seen) {
+  auto progress = read(seen);
+  if (!progress) return false;
+  kept_.push_back(std::move(*progress));
+  if (spool_) spool_->add(seen.offset, seen.number, seen.text);
+  return true;
+}
+
 void ProgressMemory::settle(std::uint64_t offset) {
   if (offset >= offset_) scan_to(std::min<std::size_t>(offset - offset_, text_.size()));
-  for (parsers::Progress& progress : pending_) kept_.push_back(std::move(progress));
+  for (Pending& pending : pending_) {
+    kept_.push_back(std::move(pending.progress));
+    if (spool_) spool_->add(pending.line.offset, pending.line.number, pending.line.text);
+  }
   pending_.clear();
-  for (const Seen& seen : std::exchange(seen_, {})) keep(seen, kept_);
+  for (const Seen& seen : std::exchange(seen_, {})) (void)keep(seen);
   if (kept_.size() > kKept) kept_.erase(kept_.begin() + kFirst, kept_.begin() + kKept / 2);
   wanted_ = kAfter;
   wanted_until_ = std::max(offset, offset_) + kReach;
@@ -89,7 +97,12 @@ void ProgressMemory::end_of_block() {
   while (wanted_ > 0 && scanned_ < text_.size() && offset_ + scanned_ < wanted_until_) scan_to(line_at(scanned_ + 2 * kTail));
   if (text_.size() > kTail) scanned_ = std::max(scanned_, line_at(text_.size() - kTail));
   scan_to(text_.size());
-  for (const Seen& seen : std::exchange(seen_, {})) keep(seen, pending_);
+  for (const Seen& seen : std::exchange(seen_, {})) {
+    auto progress = read(seen);
+    if (!progress) continue;
+    pending_.push_back({std::move(*progress), {}});
+    if (spool_) pending_.back().line = {seen.offset, seen.number, std::string(seen.text.substr(0, parsers::limits::kLineBytes))};
+  }
   if (pending_.size() > kBefore) pending_.erase(pending_.begin(), pending_.end() - kBefore);
   text_ = {};
 }
@@ -99,8 +112,19 @@ const ProgressMemory::BadLine* ProgressMemory::bad_line(std::uint64_t number) co
   return at == bad_.end() ? nullptr : &*at;
 }
 
+std::optional<parsers::Progress> ProgressMemory::last() const {
+  if (!pending_.empty()) return pending_.back().progress;
+  return kept_.empty() ? std::nullopt : std::optional(kept_.back());
+}
+
+std::vector<SpoolLine> ProgressMemory::pending_lines() const {
+  std::vector<SpoolLine> out;
+  for (const Pending& pending : pending_) out.push_back(pending.line);
+  return out;
+}
+
 std::vector<parsers::Progress> ProgressMemory::finish() {
-  for (parsers::Progress& progress : pending_) kept_.push_back(std::move(progress));
+  for (Pending& pending : pending_) kept_.push_back(std::move(pending.progress));
   pending_.clear();
   return std::exchange(kept_, {});
 }

@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "daemon/pipeline/spool.hpp"
 #include "parsers/events/event.hpp"
 #include "parsers/records/prefix.hpp"
 #include "signatures/match/literal_scanner.hpp"
@@ -17,8 +19,9 @@ namespace triage::daemon {
 
 class ProgressMemory {
  public:
-  // scanner: over parsers::progress_literals(); outlives this object.
-  ProgressMemory(const signatures::LiteralScanner& scanner, int default_year) : scanner_(&scanner), peeler_(default_year) {}
+  // scanner: over parsers::progress_literals(). spool: gets the lines that are kept, may be null. Both outlive this object.
+  ProgressMemory(const signatures::LiteralScanner& scanner, int default_year, Spool* spool = nullptr)
+      : scanner_(&scanner), spool_(spool), peeler_(default_year) {}
 
   // The next block of the source: whole lines, its offset, the number of its first line. The view must live until end_of_block().
   void begin_block(std::string_view text, std::uint64_t offset, std::uint64_t first_number);
@@ -26,6 +29,10 @@ class ProgressMemory {
   void settle(std::uint64_t offset);
   void end_of_block();
   std::vector<parsers::Progress> finish();
+  // The last step so far.
+  std::optional<parsers::Progress> last() const;
+  // Lines that are kept only if a finding follows, or nothing does.
+  std::vector<SpoolLine> pending_lines() const;
 
   // A kept line whose loss or gradient norm is no number; null if this line is none.
   struct BadLine {
@@ -40,13 +47,16 @@ class ProgressMemory {
     std::uint64_t offset, number;
   };
   void scan_to(std::size_t end);
-  void keep(const Seen& seen, std::vector<parsers::Progress>& to);
+  // The line, when it is a step.
+  std::optional<parsers::Progress> read(const Seen& seen);
+  bool keep(const Seen& seen);
 
   static constexpr std::size_t kFirst = 8, kBefore = 8, kAfter = 16, kKept = 4096;
   static constexpr std::size_t kTail = 32 * 1024;     // bytes at the end of each block where the last step is looked for
   static constexpr std::size_t kReach = 1024 * 1024;  // bytes after a finding within which later steps are kept
   static constexpr std::size_t kTextBytes = 300;      // of a line kept as evidence
   const signatures::LiteralScanner* scanner_;
+  Spool* spool_;
   signatures::LiteralScanner::Scratch scratch_;
   std::vector<signatures::LiteralHit> hits_;
   parsers::Peeler peeler_;
@@ -57,7 +67,11 @@ class ProgressMemory {
   std::uint64_t number_ = 1;                // and its number
   std::vector<parsers::Progress> kept_;
   std::deque<Seen> seen_;                   // the last kBefore of this block
-  std::vector<parsers::Progress> pending_;  // last ones of earlier blocks, not kept yet
+  struct Pending {
+    parsers::Progress progress;
+    SpoolLine line;                         // its text: only with a spool
+  };
+  std::vector<Pending> pending_;            // last ones of earlier blocks, not kept yet
   std::deque<BadLine> bad_;
   std::size_t wanted_ = kFirst;             // lines to keep as they come,
   std::uint64_t wanted_until_ = kReach;     // up to this offset of the source

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "daemon/cli/scan_files.hpp"
-#include "daemon/pipeline/intake.hpp"
+#include "daemon/pipeline/intake_stream.hpp"
 #include "daemon/pipeline/source_name.hpp"
 #include "daemon/pipeline/triage.hpp"
 
@@ -30,7 +30,7 @@ inline daemon::Answer scan_paths(const std::vector<std::string>& files, unsigned
 
 // The text in portions of `portion` bytes (0: all at once).
 inline signatures::SourceFindings take_text(std::string_view text, std::size_t portion, const std::string& name = "train.log") {
-  daemon::Intake intake(knowledge(), daemon::source_info(name), 2026);
+  daemon::IntakeStream intake(knowledge(), daemon::source_info(name), 2026);
   if (portion == 0) portion = text.size();
   for (std::size_t at = 0; at < text.size(); at += portion) intake.feed(text.substr(at, portion));
   return intake.finish();
