@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "signatures/plan/fix.hpp"
@@ -23,6 +24,10 @@ struct RuleSet {
   std::string hash, version;
 };
 
+// kept: by a scan. The service opens an incident when it sees a root and closes it when the job is quiet or ended.
+enum class IncidentState : std::uint8_t { kept, open, closed };
+std::string_view incident_state_name(IncidentState state);
+
 // A line of the history.
 struct HistoryRow {
   std::string id, fingerprint, kind, phase, summary, source, job, node;
@@ -33,6 +38,9 @@ struct HistoryRow {
   parsers::TimePoint kept_at;
   std::optional<parsers::TimePoint> occurred_at;
   std::int64_t seen = 1;               // incidents of the same fingerprint
+  IncidentState state = IncidentState::kept;
+  std::optional<parsers::TimePoint> opened_at, changed_at;   // of the service's incidents
+  std::uint64_t revision = 0;          // of the service's incidents: grows with each change that was told
 };
 
 struct Feedback {
@@ -48,16 +56,29 @@ struct Kept {
   std::vector<Feedback> feedback;
 };
 
-// How often a fix helped for a fingerprint.
+// How often a change helped for a fingerprint, by what people said and by later attempts that passed the failing step.
 struct FixRecord {
-  std::string fix;
+  std::string fix;                     // id of the catalogue; empty: a change that no fix of the catalogue stands for
   std::int64_t helped = 0, tried = 0;
+  std::string settings;                // of changes without an id: what was changed, as the run states it
 };
 
+// Which incidents. Empty: any.
 struct HistoryQuery {
-  std::string kind;                    // prefix, or empty
-  std::string fingerprint;             // exact, or empty
+  std::string kind;                    // beginning of a kind, in whole parts
+  std::string fingerprint;             // exact
   std::int64_t limit = 50;
+  std::string job, node;               // exact; node is where the root stands
+  std::optional<std::int64_t> rank;    // of the root
+  std::optional<parsers::TimePoint> since, until;   // kept_at: from since on, before until
+  std::optional<bool> open;            // false: closed, and what scans kept
+  std::string cursor;                  // HistoryPage::next of the page before; begins after it
+};
+
+// Newest first. next: cursor of the page that follows; empty: this is the last one.
+struct HistoryPage {
+  std::vector<HistoryRow> rows;
+  std::string next;
 };
 
 }  // namespace triage::db

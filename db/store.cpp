@@ -204,7 +204,7 @@ Result<std::vector<FixRecord>> Store::fix_records(const std::string& fingerprint
   for (;;) {
     TRIAGE_TRY(const bool row, rows.step());
     if (!row) break;
-    out.push_back({rows.text(0), rows.integer(1), rows.integer(2)});
+    out.push_back({rows.text(0), rows.integer(1), rows.integer(2), {}});
   }
   return out;
 }

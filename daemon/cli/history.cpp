@@ -66,7 +66,11 @@ std::string kept_text(const db::Kept& kept) {
 int history_command(const HistoryCommand& command) {
   auto store = db::Store::open_read_only(command.database);
   if (!store.ok()) return out_of(store.error());
-  const auto rows = store->history({command.kind, command.fingerprint, command.limit});
+  db::HistoryQuery query;
+  query.kind = command.kind;
+  query.fingerprint = command.fingerprint;
+  query.limit = command.limit;
+  const auto rows = store->history(query);
   if (!rows.ok()) return out_of(rows.error());
   if (command.format == Format::json) {
     Json list = Json::array();
