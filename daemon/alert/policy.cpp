@@ -1,0 +1,332 @@
+#include "daemon/alert/policy.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "parsers/base/text.hpp"
+
+namespace triage::daemon {
+
+using parsers::TimePoint;
+
+namespace {
+
+// An item counts as waiting until shortly before its time: nearer to it, the sender may have it already.
+constexpr auto kTakenSoon = std::chrono::seconds(1);
+constexpr std::size_t kGroupMembers = 50;          // told with one message; more begin another one
+constexpr std::size_t kRemembered = 100'000;       // incidents x sinks
+constexpr auto kForgetAfter = std::chrono::hours(48);
+
+// FNV-1a, 64 bits, as text.
+std::string hash_text(std::string_view text) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  char out[24];
+  std::snprintf(out, sizeof out, "%016llx", static_cast<unsigned long long>(hash));
+  return out;
+}
+
+const Json& child(const Json& json, const char* key) {
+  static const Json kNone;
+  if (!json.is_object()) return kNone;
+  const auto found = json.find(key);
+  return found == json.end() ? kNone : *found;
+}
+
+std::string label(const Alert& alert, const std::string& name) {
+  if (name == "fingerprint") return alert.fingerprint;
+  if (name == "kind") return alert.kind;
+  if (name == "job") return alert.job;
+  if (name == "node") return alert.node;
+  if (name == "severity") return alert.severity;
+  return "";
+}
+
+std::string key_of(const Alert& alert, const std::vector<std::string>& labels) {
+  std::string out;
+  for (const std::string& name : labels) out += name + "\x1f" + label(alert, name) + "\x1e";
+  return hash_text(out);
+}
+
+bool any_fits(const std::vector<std::string>& globs, std::string_view text) {
+  return globs.empty() || std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) { return glob_fits(glob, text); });
+}
+
+bool route_fits(const AlertRoute& route, const Alert& alert) {
+  return any_fits(route.jobs, alert.job) && any_fits(route.nodes, alert.node) && (route.kinds.empty() || kind_fits(route.kinds, alert.kind)) &&
+         (route.severities.empty() || std::find(route.severities.begin(), route.severities.end(), alert.severity) != route.severities.end());
+}
+
+std::string ago(TimePoint::duration time) {
+  const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(time).count();
+  return minutes >= 120 ? std::to_string(minutes / 60) + " h ago" : std::to_string(minutes) + " min ago";
+}
+
+Json member(const Alert& alert) {
+  return {{"incident", alert.incident}, {"job", alert.job}, {"node", alert.node}, {"kind", alert.kind}, {"summary", child(alert.incident_json, "summary")}};
+}
+
+bool same(const std::string& a, const std::string& b) { return !a.empty() && a == b; }
+
+}  // namespace
+
+std::string alert_digest(const Json& incident) {
+  const Json& root = child(incident, "root");
+  Json parts = {child(incident, "kind"), child(incident, "summary"), child(incident, "plan"), child(root, "source"), child(root, "line"), child(root, "rank"), child(root, "node"),
+                child(child(incident, "collective"), "culprit_ranks")};
+  const Json& fixes = child(incident, "fixes");
+  for (std::size_t i = 0; fixes.is_array() && i < fixes.size() && i < 2; ++i) {
+    parts.push_back(child(fixes[i], "id"));
+    parts.push_back(child(fixes[i], "apply"));
+    parts.push_back(child(fixes[i], "fits"));
+  }
+  return hash_text(json_text(parts, -1));
+}
+
+AlertPolicy::AlertPolicy(std::shared_ptr<const AlertConfig> config) : config_(std::move(config)) {}
+
+AlertPlan AlertPolicy::plan(const Alert& alert, const SilenceCheck& silenced, TimePoint now) {
+  AlertPlan plan;
+  forget_old(now);
+  seen_[alert.incident] = {alert.kind, alert.job, alert.node, std::max(alert.at, now - std::chrono::hours(1))};
+  take_back_echoes(alert, plan, now);
+  std::vector<std::string> done;
+  for (const AlertRoute& route : config_->routes) {
+    if (!route_fits(route, alert)) continue;
+    if (route.mute) plan.held.push_back({"", alert.incident, "muted by a route"});
+    for (const std::string& name : route.sinks) {
+      const SinkConfig* sink = config_->sink(name);
+      if (sink == nullptr || std::find(done.begin(), done.end(), name) != done.end()) continue;
+      done.push_back(name);
+      tell(alert, *sink, route, silenced, now, plan);
+    }
+    if (!route.go_on) break;
+  }
+  return plan;
+}
+
+void AlertPolicy::tell(const Alert& alert, const SinkConfig& sink, const AlertRoute& route, const SilenceCheck& silenced, TimePoint now, AlertPlan& plan) {
+  if (silenced) {
+    if (const std::string silence = silenced(alert, now); !silence.empty()) {
+      take_back({sink.name, alert.incident}, silence, plan);
+      plan.held.push_back({sink.name, alert.incident, silence});
+      return;
+    }
+  }
+  const auto told = told_.find({sink.name, alert.incident});
+  if (told != told_.end()) return tell_again(alert, sink, told->second, now, plan);
+  if (alert.event == "next_run") return;   // nobody was told of the failure
+  if (const std::string source = echo_of(alert, now); !source.empty()) {
+    plan.held.push_back({sink.name, alert.incident, "echo of " + source});
+    return;
+  }
+  tell_first(alert, sink, route, now, plan);
+}
+
+void AlertPolicy::tell_first(const Alert& alert, const SinkConfig& sink, const AlertRoute& route, TimePoint now, AlertPlan& plan) {
+  Told told;
+  told.digest = alert_digest(alert.incident_json);
+  told.revision = alert.revision;
+  told.thread = alert.incident;
+  told.group = key_of(alert, config_->group_by);
+  told.repeat = key_of(alert, {"job", "fingerprint"});
+  told.alert = alert;
+  told.waiting = true;
+  Repeat& repeat = repeats_[{sink.name, told.repeat}];
+  const auto interval = route.repeat_interval.value_or(config_->repeat_interval);
+  if (!repeat.incident.empty() && repeat.incident != alert.incident && now - repeat.at < interval) {
+    ++repeat.held;
+    told.held = true;
+    told.waiting = false;
+    told.at = now;
+    told.thread = repeat.incident;
+    told.alert = {};
+    plan.held.push_back({sink.name, alert.incident, "told " + ago(now - repeat.at)});
+    told_[{sink.name, alert.incident}] = std::move(told);
+    return;
+  }
+  told.at = now + route.group_wait.value_or(config_->group_wait);
+  std::uint64_t seen = repeat.held;
+  if (!sink.per_incident()) {
+    const auto group = groups_.find({sink.name, told.group});
+    const auto leader = group == groups_.end() ? told_.end() : told_.find({sink.name, group->second});
+    if (leader != told_.end() && leader->second.waiting && leader->second.at > now + kTakenSoon && leader->second.others.size() < kGroupMembers) {
+      // The waiting message is taken back and told anew under the newcomer, at the time of the first.
+      told.at = leader->second.at;
+      told.others = std::move(leader->second.others);
+      told.others.push_back(leader->first.second);
+      plan.withdraw.push_back(leader->second.key);
+      leader->second.waiting = false;
+      leader->second.others.clear();
+    }
+    groups_[{sink.name, told.group}] = alert.incident;
+  }
+  repeat = {alert.incident, told.at, 0};
+  AlertItem out = item(alert, sink, told, told.at, seen);
+  for (const std::string& other : told.others) {
+    Told& member_told = told_[{sink.name, other}];
+    member_told.thread = alert.incident;
+    member_told.at = told.at;
+  }
+  told.key = {out.sink, out.incident, out.event, out.revision};
+  told_[{sink.name, alert.incident}] = std::move(told);
+  plan.put.push_back(std::move(out));
+}
+
+void AlertPolicy::tell_again(const Alert& alert, const SinkConfig& sink, Told& told, TimePoint now, AlertPlan& plan) {
+  const bool next_run = alert.event == "next_run", closed = alert.event == "closed";
+  if (!next_run && alert.revision <= told.revision && told.key.event == alert.event) return;
+  if (next_run && told.held) return;       // its message was never made
+  const std::string digest = alert_digest(alert.incident_json);
+  const bool changed = digest != told.digest;
+  if (told.held) {                         // the cause was told before; only a different answer is news
+    told.revision = alert.revision;
+    if (!changed) return;
+    told.held = false;
+    told.digest.clear();
+    told.thread = alert.incident;
+  }
+  if (!next_run && alert.revision < told.revision) return;
+  const bool waits = told.waiting && told.at > now + kTakenSoon;
+  told.revision = std::max(told.revision, alert.revision);
+  if (waits && !next_run) {
+    // One message instead of two, at the time of the first.
+    plan.withdraw.push_back(told.key);
+  } else if (!next_run) {
+    // Chats hear of what has changed; a close that says nothing new is told only where it changes a message. Machines hear all.
+    const bool wanted = changed ? (closed || sink.in_place()) : (closed && sink.in_place());
+    if (!wanted && !(sink.per_incident() && changed)) return;
+    told.at = closed ? std::max(now, std::min(told.at + std::chrono::seconds(1), now + config_->group_interval)) : std::max(now, told.at + config_->group_interval);
+    if (told.waiting) plan.withdraw.push_back(told.key);   // it may still wait for a retry: then the newer text takes its place
+  } else {
+    told.at = std::max(now, waits ? told.at : now);
+  }
+  told.digest = digest;
+  told.alert = alert;
+  AlertItem out = item(alert, sink, told, told.at, 0);
+  if (!next_run) {
+    told.waiting = true;
+    told.key = {out.sink, out.incident, out.event, out.revision};
+  }
+  plan.put.push_back(std::move(out));
+}
+
+AlertPlan AlertPolicy::recheck(const SilenceCheck& silenced, TimePoint now) {
+  AlertPlan plan;
+  for (auto& [key, told] : told_) {
+    if (!told.waiting || told.at <= now || !silenced) continue;
+    if (const std::string silence = silenced(told.alert, now); !silence.empty()) {
+      take_back(key, silence, plan);
+      plan.held.push_back({key.first, key.second, silence});
+    }
+  }
+  return plan;
+}
+
+// limit: a group whose message is taken back because its newest member is silenced is told again only when another member changes.
+void AlertPolicy::take_back(const std::pair<std::string, std::string>& key, const std::string&, AlertPlan& plan) {
+  const auto found = told_.find(key);
+  if (found == told_.end() || !found->second.waiting) return;
+  plan.withdraw.push_back(found->second.key);
+  found->second.waiting = false;
+}
+
+std::string AlertPolicy::echo_of(const Alert& alert, TimePoint now) const {
+  for (const InhibitRule& rule : config_->inhibit) {
+    if (!kind_fits(rule.echo, alert.kind)) continue;
+    for (const auto& [incident, seen] : seen_) {
+      if (incident == alert.incident || now - seen.at > rule.within || !kind_fits(rule.of, seen.kind) || kind_fits(rule.echo, seen.kind)) continue;
+      for (const std::string& name : rule.equal)
+        if (name == "job" ? same(alert.job, seen.job) : same(alert.node, seen.node)) return incident;
+    }
+  }
+  return "";
+}
+
+void AlertPolicy::take_back_echoes(const Alert& alert, AlertPlan& plan, TimePoint now) {
+  for (const InhibitRule& rule : config_->inhibit) {
+    if (!kind_fits(rule.of, alert.kind) || kind_fits(rule.echo, alert.kind)) continue;
+    for (auto& [key, told] : told_) {
+      if (!told.waiting || told.at <= now || key.second == alert.incident || !kind_fits(rule.echo, told.alert.kind)) continue;
+      const bool equal = std::any_of(rule.equal.begin(), rule.equal.end(), [&](const std::string& name) { return name == "job" ? same(alert.job, told.alert.job) : same(alert.node, told.alert.node); });
+      if (!equal) continue;
+      take_back(key, "", plan);
+      plan.held.push_back({key.first, key.second, "echo of " + alert.incident});
+    }
+  }
+}
+
+AlertItem AlertPolicy::item(const Alert& alert, const SinkConfig& sink, const Told& told, TimePoint not_before, std::uint64_t seen) const {
+  Json body = alert_body(alert);
+  Json others = Json::array();
+  for (const std::string& incident : told.others)
+    if (const auto found = told_.find({sink.name, incident}); found != told_.end()) others.push_back(member(found->second.alert));
+  body["group"] = {{"others", others}};
+  body["seen"] = seen;
+  body["policy"] = {{"digest", told.digest}, {"thread", told.thread}, {"group", told.group}, {"repeat", told.repeat},
+                    {"kind", alert.kind},     {"job", alert.job},      {"node", alert.node},   {"at", time_text(alert.at)}};
+  AlertItem out;
+  out.sink = sink.name;
+  out.channel = sink.channel();
+  out.incident = alert.incident;
+  out.event = alert.event;
+  out.revision = alert.revision;
+  out.body = json_text(body, -1);
+  out.not_before = not_before;
+  return out;
+}
+
+void AlertPolicy::restore(const AlertItem& item, const std::string& record, bool waiting, TimePoint at) {
+  const Json json = Json::parse(record, nullptr, false);
+  const Json& policy = child(json, "policy");
+  if (!policy.is_object()) return;
+  const auto text = [&](const char* key) { return child(policy, key).is_string() ? child(policy, key).get<std::string>() : std::string(); };
+  Told& told = told_[{item.sink, item.incident}];
+  if (item.revision >= told.revision) {
+    told.revision = item.revision;
+    told.digest = text("digest");
+    told.thread = text("thread");
+    told.group = text("group");
+    told.repeat = text("repeat");
+    told.at = at;
+    told.waiting = waiting;
+    told.key = {item.sink, item.incident, item.event, item.revision};
+    told.alert.incident = item.incident;
+    told.alert.kind = text("kind");
+    told.alert.job = text("job");
+    told.alert.node = text("node");
+    told.alert.incident_json = child(json, "incident");
+    const Json& others = child(child(json, "group"), "others");
+    told.others.clear();
+    for (std::size_t i = 0; others.is_array() && i < others.size(); ++i)
+      if (const Json& id = child(others[i], "incident"); id.is_string()) told.others.push_back(id.get<std::string>());
+    if (waiting) groups_[{item.sink, told.group}] = item.incident;
+  }
+  Repeat& repeat = repeats_[{item.sink, told.repeat}];
+  if (item.event != "next_run" && at >= repeat.at) repeat = {told.thread.empty() ? item.incident : told.thread, at, 0};
+  seen_[item.incident] = {told.alert.kind, told.alert.job, told.alert.node, at};
+}
+
+void AlertPolicy::forget_old(TimePoint now) {
+  if (now - swept_ < std::chrono::minutes(10) && told_.size() < kRemembered) return;
+  swept_ = now;
+  const auto keep = std::max<TimePoint::duration>(kForgetAfter, config_->repeat_interval);
+  const auto drop = [&](TimePoint limit) {
+    std::erase_if(told_, [&](const auto& entry) { return entry.second.at < limit; });
+    std::erase_if(seen_, [&](const auto& entry) { return entry.second.at < limit; });
+    std::erase_if(repeats_, [&](const auto& entry) { return entry.second.at < limit; });
+    std::erase_if(groups_, [&](const auto& entry) { return !told_.contains({entry.first.first, entry.second}); });
+  };
+  drop(now - keep);
+  for (auto& [key, told] : told_)
+    if (told.at < now - std::chrono::hours(1)) {   // the texts are needed only while something waits
+      told.alert.incident_json = nullptr;
+      told.waiting = false;
+    }
+  for (auto limit = keep; told_.size() >= kRemembered && limit > std::chrono::minutes(1);) {
+    limit /= 2;
+    drop(now - limit);
+  }
+}
+
+}  // namespace triage::daemon
