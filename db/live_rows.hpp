@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "db/rows.hpp"
@@ -52,6 +53,7 @@ struct TrackedIncident {
 
 enum class OutboxState : std::uint8_t { waiting, sending, sent, dead, uncertain };
 std::string_view outbox_state_name(OutboxState state);
+OutboxState outbox_state_of(std::string_view name);   // uncertain for a name that is none
 
 // One thing to tell one sink. (sink, incident, event, revision) is unique: what is put again is ignored.
 struct OutboxItem {
@@ -81,7 +83,7 @@ struct NextRun {
 struct LiveBatch {
   std::vector<SourceCommit> sources;
   std::vector<Keep> incidents;         // their diagnoses and plans have to live until commit returns
-  std::vector<TrackedIncident> tracked;   // their incidents stand in this batch or are stored
+  std::vector<TrackedIncident> tracked;   // one whose incident is neither in this batch nor stored (retention took it) is ignored
   std::vector<OutboxItem> outbox;
   std::vector<NextRun> next_runs;
   RuleSet rules;

@@ -58,7 +58,6 @@ class LiveStore {
 
  private:
   explicit LiveStore(Connection connection) : connection_(std::move(connection)) {}
-  parsers::Status write_source(class SourceWriter& writer, SourceCommit& commit);
   Connection connection_;
   std::string moved_aside_;
 };

@@ -19,10 +19,11 @@ namespace {
 // "TRGE": marks a file of ours, so that another program's database is never written to.
 constexpr std::int64_t kApplicationId = 0x54524745;
 
-parsers::Result<std::int64_t> pragma(Connection& connection, std::string_view name) {
-  TRIAGE_TRY(Statement statement, connection.prepare("PRAGMA " + std::string(name)));
-  TRIAGE_TRY(const bool row, statement.step());
-  return row ? statement.integer(0) : 0;
+Error newer(const Connection& connection, std::int64_t version) {
+  return Error(ErrorCode::unsupported, "the database was written by a newer triage")
+      .at(Place{connection.path(), {}, {}, {}, {}})
+      .because("its schema has version " + std::to_string(version) + ", this program knows " + std::to_string(schema_version()))
+      .help("use the newer triage, or another database file");
 }
 
 std::vector<parsers::EmbeddedFile> steps() {
@@ -36,15 +37,27 @@ std::vector<parsers::EmbeddedFile> steps() {
 
 int schema_version() { return static_cast<int>(embedded_schema().size()); }
 
-parsers::Status migrate(Connection& connection) {
-  TRIAGE_TRY(const std::int64_t version, pragma(connection, "user_version"));
-  TRIAGE_TRY(const std::int64_t application, pragma(connection, "application_id"));
+parsers::Status require_schema(Connection& connection) {
+  TRIAGE_TRY(const std::int64_t version, connection.pragma("user_version"));
   const Place place{connection.path(), {}, {}, {}, {}};
-  if (version > schema_version())
-    return Error(ErrorCode::unsupported, "the database was written by a newer triage")
+  if (version > schema_version()) return newer(connection, version);
+  if (version == 0)
+    return Error(ErrorCode::not_found, "nobody has kept anything in the database yet")
         .at(place)
-        .because("its schema has version " + std::to_string(version) + ", this program knows " + std::to_string(schema_version()))
-        .help("use the newer triage, or give --db another file");
+        .help("keep incidents with: triage scan --db FILE PATH...");
+  if (version != schema_version())
+    return Error(ErrorCode::unsupported, "the database has another schema than this triage")
+        .at(place)
+        .because("it has version " + std::to_string(version) + ", this program reads " + std::to_string(schema_version()))
+        .help("a scan with --db, or the service, brings an older file to the newest schema");
+  return parsers::done();
+}
+
+parsers::Status migrate(Connection& connection) {
+  TRIAGE_TRY(const std::int64_t version, connection.pragma("user_version"));
+  TRIAGE_TRY(const std::int64_t application, connection.pragma("application_id"));
+  const Place place{connection.path(), {}, {}, {}, {}};
+  if (version > schema_version()) return newer(connection, version);
   if (version == 0) {
     TRIAGE_TRY(Statement tables, connection.prepare("SELECT count(*) FROM sqlite_master"));
     TRIAGE_TRY(const bool row, tables.step());
@@ -56,6 +69,8 @@ parsers::Status migrate(Connection& connection) {
   const auto files = steps();
   for (auto step = static_cast<std::size_t>(version); step < files.size(); ++step) {
     TRIAGE_TRY(Transaction transaction, Transaction::begin(connection));
+    TRIAGE_TRY(const std::int64_t reached, connection.pragma("user_version"));
+    if (reached > static_cast<std::int64_t>(step)) continue;   // another process was quicker
     TRIAGE_CHECK(connection.execute(std::string(files[step].text)));
     TRIAGE_CHECK(connection.execute("PRAGMA application_id = " + std::to_string(kApplicationId)));
     TRIAGE_CHECK(connection.execute("PRAGMA user_version = " + std::to_string(step + 1)));

@@ -39,8 +39,8 @@ class Outbox {
   // Waiting items whose time has come, oldest time first. Of one incident at one sink only the first that is not finished: order holds
   // within a thread, and an update never passes its opening that waits for a retry.
   parsers::Result<std::vector<OutboxItem>> due(parsers::TimePoint now, std::int64_t limit);
-  // When the next item that is not due yet comes due; empty: nothing waits.
-  parsers::Result<std::optional<parsers::TimePoint>> next_due();
+  // When the next item that is not due yet comes due; empty: none waits for a later time.
+  parsers::Result<std::optional<parsers::TimePoint>> next_due(parsers::TimePoint now);
 
   // To 'sending', with tries one higher. False: it is not waiting any more; do not send.
   parsers::Result<bool> take(std::int64_t id, parsers::TimePoint now);
@@ -65,7 +65,7 @@ class Outbox {
 
  private:
   explicit Outbox(Connection connection) : connection_(std::move(connection)) {}
-  parsers::Status change(std::string_view sql, std::int64_t id, const std::string& text, parsers::TimePoint now);
+  parsers::Status finish(std::int64_t id, OutboxState state, parsers::TimePoint not_before, const std::string& error, parsers::TimePoint now);
   Connection connection_;
 };
 

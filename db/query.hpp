@@ -56,7 +56,7 @@ struct OutboxQuery {
 };
 
 struct StoreTotals {
-  std::int64_t incidents = 0, open = 0, sources = 0, spool_lines = 0;
+  std::int64_t incidents = 0, open = 0, sources = 0;   // sources: that have not ended
   std::uint64_t bytes = 0, free_bytes = 0;   // of the file
   std::uint64_t lag_bytes = 0;         // over all sources that have not ended
 };
@@ -72,7 +72,7 @@ class Query {
   parsers::Result<Kept> find(const std::string& id_prefix);
   // In order of importance, as the diagnosis lists them.
   parsers::Result<std::vector<FindingRow>> findings(const std::string& incident);
-  // By time, then kind. limit and cursor of the query do not count. Errors: limit when the span holds more than 10,000 buckets.
+  // By time, then kind. limit and cursor of the query do not count. Errors: limit when the answer would have more than 50,000 rows.
   parsers::Result<std::vector<KindCount>> counts(const HistoryQuery& query, std::chrono::seconds width);
   // Values with at least `least` incidents, most first, at most query.limit.
   parsers::Result<std::vector<Recurrence>> recurring(Shared by, const HistoryQuery& query, std::int64_t least = 2);

@@ -1,6 +1,8 @@
 // Silences: made and ended by people through the API or the command line. One thread at a time.
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "db/live_rows.hpp"
@@ -26,12 +28,11 @@ class Silences {
   Connection connection_;
 };
 
-// True: an alert of this kind, job, node and cause is held back at this time.
-bool silences(const Silence& silence, const signatures::Diagnosis& diagnosis, parsers::TimePoint now);
-// The same for plain fields.
+// What an alert is about.
 struct SilenceTarget {
   std::string_view kind, job, node, fingerprint;
 };
+// True: the alert is held back at this time.
 bool silences(const Silence& silence, const SilenceTarget& target, parsers::TimePoint now);
 
 }  // namespace triage::db

@@ -18,19 +18,22 @@ Error error_of(sqlite3* handle, int code, const std::string& path, std::string d
   const int primary = code & 0xff;
   const bool damaged = primary == SQLITE_NOTADB || primary == SQLITE_CORRUPT;
   const bool busy = primary == SQLITE_BUSY || primary == SQLITE_LOCKED;
-  Error error(damaged ? ErrorCode::syntax : busy ? ErrorCode::unavailable : ErrorCode::io, std::move(doing) + " failed");
+  // A broken rule of the schema is a mistake of ours: trying again would not help.
+  const bool ours = primary == SQLITE_CONSTRAINT || primary == SQLITE_MISUSE || primary == SQLITE_ERROR;
+  const ErrorCode kind = damaged ? ErrorCode::syntax : busy ? ErrorCode::unavailable : ours ? ErrorCode::internal : ErrorCode::io;
+  Error error(kind, std::move(doing) + " failed");
   std::string reason = handle ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
   std::string help;
   if (damaged)
-    help = "the file is not a database of triage, or it is damaged; move it away and scan again to make a new one";
+    help = "the file is not a database of triage, or it is damaged; move it away, and a new one is made";
   else if (busy)
     help = "another process holds the database; try again when it has ended";
   else if (primary == SQLITE_FULL)
-    help = "the disk is full; nothing of this scan was kept; free space or give --db a file on another disk";
+    help = "the disk is full, and nothing of this step was kept; free space, or use a database file on another disk";
   else if (primary == SQLITE_CANTOPEN)
     help = "check that the folder exists and may be written";
   else if (primary == SQLITE_READONLY)
-    help = "the file or its folder may not be written, and nothing was kept; ask for write permission or give --db another file";
+    help = "the file or its folder may not be written, and nothing was kept; ask for write permission or use another database file";
   return std::move(error).because(std::move(reason)).at(Place{path, {}, {}, {}, {}}).help(std::move(help));
 }
 
@@ -60,8 +63,8 @@ std::string immutable_uri(const std::string& path) {
 
 }  // namespace
 
-Result<Connection> Connection::open(const std::string& path, Mode mode) {
-  if (mode != Mode::read_only) return open_as(path, path, mode);
+Result<Connection> Connection::open(const std::string& path, Mode mode, int busy_timeout_ms) {
+  if (mode == Mode::read_write_create) return open_as(path, path, mode, busy_timeout_ms);
   std::error_code code;
   if (!std::filesystem::exists(path, code))
     return Error(ErrorCode::not_found, "there is no database to read")
@@ -70,29 +73,40 @@ Result<Connection> Connection::open(const std::string& path, Mode mode) {
         .help("keep incidents with: triage scan --db FILE PATH...");
   if (std::filesystem::is_directory(path, code))
     return Error(ErrorCode::io, "a folder is no database").at(Place{path, {}, {}, {}, {}}).help("give --db the file in it");
-  auto connection = open_as(path, path, mode);
+  auto connection = open_as(path, path, mode, busy_timeout_ms);
+  if (mode == Mode::read_write) return connection;
   // A file in WAL mode wants a -shm file beside it, even to read. Without a -wal everything stands in the file itself.
   if (!connection.ok() && !std::filesystem::exists(path + "-wal", code))
-    if (auto alone = open_as(immutable_uri(path), path, mode); alone.ok()) return alone;
+    if (auto alone = open_as(immutable_uri(path), path, mode, busy_timeout_ms); alone.ok()) return alone;
   return connection;
 }
 
-Result<Connection> Connection::open_as(const std::string& name, const std::string& path, Mode mode) {
+Result<Connection> Connection::open_as(const std::string& name, const std::string& path, Mode mode, int busy_timeout_ms) {
   Connection connection;
   connection.path_ = path;
   sqlite3* handle = nullptr;
-  const int flags = mode == Mode::read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  const int flags = mode == Mode::read_only    ? SQLITE_OPEN_READONLY
+                    : mode == Mode::read_write ? SQLITE_OPEN_READWRITE
+                                               : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
   const int code = sqlite3_open_v2(name.c_str(), &handle, flags | (name == path ? 0 : SQLITE_OPEN_URI) | SQLITE_OPEN_NOMUTEX, nullptr);
   connection.handle_.reset(handle);
   if (code != SQLITE_OK) return error_of(handle, code, path, "opening the database");
   sqlite3_extended_result_codes(handle, 1);
-  sqlite3_busy_timeout(handle, 5000);
+  sqlite3_busy_timeout(handle, busy_timeout_ms);
   // A trusted schema could call functions from a hostile file; ours has no need of them.
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   TRIAGE_CHECK(connection.execute("PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL;"));
-  if (mode == Mode::read_only) TRIAGE_CHECK(connection.execute("SELECT count(*) FROM sqlite_schema;"));   // reads the first page
-  if (mode == Mode::read_write_create) TRIAGE_CHECK(connection.execute("PRAGMA journal_mode = WAL;"));
+  if (mode != Mode::read_write_create) TRIAGE_CHECK(connection.execute("SELECT count(*) FROM sqlite_schema;"));   // reads the first page
+  if (mode == Mode::read_write_create) {
+    // Before the first page is written, for then it stays as it is. In a file with pages the pragma would write.
+    TRIAGE_TRY(const std::int64_t pages, connection.pragma("page_count"));
+    if (pages == 0) TRIAGE_CHECK(connection.execute("PRAGMA auto_vacuum = INCREMENTAL;"));
+    TRIAGE_CHECK(connection.execute("PRAGMA journal_mode = WAL;"));
+  }
+  // SQLite opens what it may not write for reading, and would tell at the first write only.
+  if (mode != Mode::read_only && sqlite3_db_readonly(handle, "main") == 1)
+    return error_of(nullptr, SQLITE_READONLY, path, "opening the database for writing");
   return connection;
 }
 
@@ -101,6 +115,12 @@ Error Connection::error(std::string doing) const {
 }
 
 std::int64_t Connection::changes() const { return sqlite3_changes64(handle_.get()); }
+
+Result<std::int64_t> Connection::pragma(std::string_view name) {
+  TRIAGE_TRY(Statement statement, prepare("PRAGMA " + std::string(name)));
+  TRIAGE_TRY(const bool row, statement.step());
+  return row ? statement.integer(0) : 0;
+}
 
 Status Connection::execute(const std::string& sql) {
   if (sqlite3_exec(handle_.get(), sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) return error("using the database");
@@ -137,6 +157,11 @@ Statement& Statement::bind_null(int index) {
   return *this;
 }
 
+Statement& Statement::bind_bytes(int index, std::string_view bytes) {
+  sqlite3_bind_blob64(handle_.get(), index, bytes.data() ? bytes.data() : "", bytes.size(), SQLITE_TRANSIENT);
+  return *this;
+}
+
 Result<bool> Statement::step() {
   const int code = sqlite3_step(handle_.get());
   if (code == SQLITE_ROW) return true;
@@ -157,10 +182,11 @@ Status Statement::run() {
 }
 
 std::string Statement::text(int column) const {
-  const unsigned char* data = sqlite3_column_text(handle_.get(), column);
+  const void* data = sqlite3_column_type(handle_.get(), column) == SQLITE_BLOB ? sqlite3_column_blob(handle_.get(), column)
+                                                                              : sqlite3_column_text(handle_.get(), column);
   if (!data) return {};
   const auto size = static_cast<std::size_t>(sqlite3_column_bytes(handle_.get(), column));
-  return std::string(reinterpret_cast<const char*>(data), size);
+  return std::string(static_cast<const char*>(data), size);
 }
 
 std::int64_t Statement::integer(int column) const { return sqlite3_column_int64(handle_.get(), column); }

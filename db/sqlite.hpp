@@ -18,10 +18,11 @@ class Statement;
 
 class Connection {
  public:
-  enum class Mode { read_write_create, read_only };
-  // Opens the file with WAL, foreign keys and a busy time-out of 5 s. Errors: io (path, permission, full disk), syntax (not a database).
-  static parsers::Result<Connection> open(const std::string& path, Mode mode);
-  static parsers::Result<Connection> open_as(const std::string& name, const std::string& path, Mode mode);  // name: path, or a URI of it
+  enum class Mode { read_write_create, read_write, read_only };
+  // Opens the file with WAL and foreign keys; a file that is made gives pages back when asked to (incremental vacuum). busy_timeout_ms: how
+  // long a call waits for another connection. Errors: io (path, permission, read-only, full disk), syntax (not a database), not_found
+  // (there is none, and the mode does not make one).
+  static parsers::Result<Connection> open(const std::string& path, Mode mode, int busy_timeout_ms = 5000);
 
   parsers::Result<Statement> prepare(std::string_view sql);
   // Runs a script of several statements without parameters.
@@ -31,8 +32,11 @@ class Connection {
   const std::string& path() const { return path_; }
   // Rows changed by the last INSERT, UPDATE or DELETE.
   std::int64_t changes() const;
+  // One number of a PRAGMA.
+  parsers::Result<std::int64_t> pragma(std::string_view name);
 
  private:
+  static parsers::Result<Connection> open_as(const std::string& name, const std::string& path, Mode mode, int busy_timeout_ms);
   struct Close {
     void operator()(sqlite3* handle) const;
   };
@@ -48,6 +52,7 @@ class Statement {
   Statement& bind(int index, std::int64_t value);
   Statement& bind(int index, double value);
   Statement& bind_null(int index);
+  Statement& bind_bytes(int index, std::string_view bytes);   // a BLOB
   template <class T>
   Statement& bind(int index, const std::optional<T>& value) {
     return value ? bind(index, *value) : bind_null(index);

@@ -26,12 +26,11 @@ class Store {
   parsers::Result<Kept> find(const std::string& id_prefix);
   // Replaces what was said before of the same incident and fix. id must be whole.
   parsers::Status say(const std::string& id, const Feedback& feedback);
-  // Fixes with feedback on incidents of this fingerprint, most helpful first.
+  // Changes that were tried for this fingerprint, by feedback and by later attempts, most helpful first.
   parsers::Result<std::vector<FixRecord>> fix_records(const std::string& fingerprint);
 
  private:
   explicit Store(Connection connection) : connection_(std::move(connection)) {}
-  parsers::Status put(const Keep& keep, const RuleSet& rules, parsers::TimePoint now);
   Connection connection_;
 };
 

@@ -18,6 +18,7 @@ CREATE TABLE watched (
   UNIQUE (name, generation)
 ) STRICT;
 CREATE INDEX watched_by_job ON watched(job, attempt);
+CREATE INDEX watched_ended ON watched(id) WHERE ended = 1;
 
 -- How far it was read. Changes with every batch, so it stands apart: some 60 bytes a row.
 CREATE TABLE checkpoint (
@@ -83,6 +84,7 @@ CREATE TABLE outbox (
 CREATE INDEX outbox_due ON outbox(not_before) WHERE state = 'waiting';
 CREATE INDEX outbox_open ON outbox(sink, incident) WHERE state IN ('waiting', 'sending');
 CREATE INDEX outbox_by_incident ON outbox(incident);
+CREATE INDEX outbox_done ON outbox(changed_at) WHERE state IN ('sent', 'dead', 'uncertain');
 CREATE INDEX outbox_trouble ON outbox(id) WHERE state IN ('dead', 'uncertain', 'sending');
 
 -- The message of an incident at a sink that later ones update or answer.

@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -9,54 +8,17 @@
 
 #include "db/migrate.hpp"
 #include "db/store.hpp"
+#include "tests/support/store.hpp"
 
 using namespace triage;
 using db::Store;
+using namespace triage::tests;
 
 namespace {
 
-struct Folder {
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "triage-store-XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string file(const char* name) const { return path + "/" + name; }
-  std::string path;
-};
-
-parsers::TimePoint at(int second) { return parsers::TimePoint(std::chrono::seconds(second)); }
-
-signatures::Diagnosis diagnosis(const std::string& id) {
-  signatures::Diagnosis d;
-  d.id = id;
-  d.fingerprint = "v1:0123";
-  d.kind = "gpu.oom.capacity";
-  d.summary = "rank 2 ran out of memory";
-  d.confidence = 0.9;
-  d.root.source = "train.log";
-  d.root.line = 12;
-  d.root.rank = 2;
-  signatures::Finding finding;
-  finding.rule = "torch.cuda.oom";
-  finding.kind = "gpu.oom";
-  finding.line = 12;
-  d.findings.push_back(finding);
-  return d;
-}
-
-signatures::Plan plan() {
-  signatures::Plan out;
-  signatures::Fix fix;
-  fix.id = "loss.fused";
-  fix.title = "fuse the loss";
-  out.fixes.push_back(fix);
-  return out;
-}
-
 std::int64_t keep(Store& store, const std::string& id, const std::string& answer, int second) {
-  const auto d = diagnosis(id);
-  const auto p = plan();
+  const auto d = diagnosis_of(id);
+  const auto p = plan_of();
   signatures::SourceInfo source;
   source.name = "train.log";
   source.bytes = 100;
@@ -75,7 +37,7 @@ db::HistoryQuery of_kind(const std::string& kind) {
 }  // namespace
 
 TEST_CASE("keeping the same answer again changes nothing") {
-  const Folder folder;
+  const StoreFolder folder;
   auto store = Store::open(folder.file("a.db"));
   REQUIRE(store.ok());
   CHECK(keep(*store, "id1", "{}", 100) == 2);   // an incident and a source
@@ -88,7 +50,7 @@ TEST_CASE("keeping the same answer again changes nothing") {
 }
 
 TEST_CASE("an incident judged anew is replaced and keeps its feedback and its time") {
-  const Folder folder;
+  const StoreFolder folder;
   auto store = Store::open(folder.file("a.db"));
   REQUIRE(store.ok());
   keep(*store, "id1", "{}", 100);
@@ -107,7 +69,7 @@ TEST_CASE("an incident judged anew is replaced and keeps its feedback and its ti
 }
 
 TEST_CASE("history is filtered by the beginning of a kind, whole parts only") {
-  const Folder folder;
+  const StoreFolder folder;
   auto store = Store::open(folder.file("a.db"));
   REQUIRE(store.ok());
   keep(*store, "id1", "{}", 100);
@@ -121,7 +83,7 @@ TEST_CASE("history is filtered by the beginning of a kind, whole parts only") {
 }
 
 TEST_CASE("an id prefix must be unique and must exist") {
-  const Folder folder;
+  const StoreFolder folder;
   auto store = Store::open(folder.file("a.db"));
   REQUIRE(store.ok());
   keep(*store, "abc1", "{}", 1);
@@ -139,7 +101,7 @@ TEST_CASE("an id prefix must be unique and must exist") {
 }
 
 TEST_CASE("files that are no database of ours are refused by name and left as they are") {
-  const Folder folder;
+  const StoreFolder folder;
   SUBCASE("text") {
     std::ofstream(folder.file("x.db")) << std::string(5000, 'x');
     const auto store = Store::open(folder.file("x.db"));
@@ -186,7 +148,7 @@ TEST_CASE("files that are no database of ours are refused by name and left as th
 }
 
 TEST_CASE("a disk that takes no more keeps nothing of a scan, says so, and leaves what was there") {
-  const Folder folder;
+  const StoreFolder folder;
   {
     auto store = Store::open(folder.file("a.db"));
     REQUIRE(store.ok());
@@ -201,8 +163,8 @@ TEST_CASE("a disk that takes no more keeps nothing of a scan, says so, and leave
   {
     auto store = Store::open(folder.file("a.db"));
     REQUIRE(store.ok());
-    const auto d = diagnosis("id2");
-    const auto p = plan();
+    const auto d = diagnosis_of("id2");
+    const auto p = plan_of();
     const auto kept = store->keep({{d, p, std::string(2'000'000, 'x')}}, {}, {"hash1", "0.1.0"}, at(2));
     ::setrlimit(RLIMIT_FSIZE, &before);
     REQUIRE_FALSE(kept.ok());
