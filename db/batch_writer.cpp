@@ -114,6 +114,13 @@ Status write_tracked(Connection& connection, const std::vector<TrackedIncident>&
   return parsers::done();
 }
 
+Status withdraw_outbox(Connection& connection, const std::vector<OutboxKey>& keys) {
+  if (keys.empty()) return parsers::done();
+  TRIAGE_TRY(Statement drop, connection.prepare("DELETE FROM outbox WHERE sink = ?1 AND incident = ?2 AND event = ?3 AND revision = ?4 AND state = 'waiting'"));
+  for (const OutboxKey& key : keys) TRIAGE_CHECK(drop.bind(1, key.sink).bind(2, key.incident).bind(3, key.event).bind(4, whole(key.revision)).run());
+  return parsers::done();
+}
+
 Result<std::vector<std::int64_t>> write_outbox(Connection& connection, const std::vector<OutboxItem>& items, parsers::TimePoint now) {
   std::vector<std::int64_t> ids;
   if (items.empty()) return ids;

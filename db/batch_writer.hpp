@@ -22,6 +22,8 @@ class SourceWriter {
 };
 
 parsers::Status write_tracked(Connection& connection, const std::vector<TrackedIncident>& tracked);
+// Removes those that still wait.
+parsers::Status withdraw_outbox(Connection& connection, const std::vector<OutboxKey>& keys);
 // Returns the id of each, 0 for one that was there before.
 parsers::Result<std::vector<std::int64_t>> write_outbox(Connection& connection, const std::vector<OutboxItem>& items, parsers::TimePoint now);
 parsers::Status write_next_runs(Connection& connection, const std::vector<NextRun>& runs);

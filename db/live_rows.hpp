@@ -68,6 +68,12 @@ struct OutboxItem {
   parsers::TimePoint created_at, changed_at;    // filled by the store
 };
 
+// Names an item of the outbox.
+struct OutboxKey {
+  std::string sink, incident, event;
+  std::uint64_t revision = 0;
+};
+
 // What a later attempt says of a change. fixes: ids of the catalogue that the change amounts to, may be empty; settings: the change as
 // the run states it ("micro-batch-size 4 -> 2").
 struct NextRun {
@@ -84,6 +90,7 @@ struct LiveBatch {
   std::vector<SourceCommit> sources;
   std::vector<Keep> incidents;         // their diagnoses and plans have to live until commit returns
   std::vector<TrackedIncident> tracked;   // one whose incident is neither in this batch nor stored (retention took it) is ignored
+  std::vector<OutboxKey> withdraw;     // taken back before new items come; what waits no more stays as it is
   std::vector<OutboxItem> outbox;
   std::vector<NextRun> next_runs;
   RuleSet rules;

@@ -110,6 +110,7 @@ Status LiveStore::commit(LiveBatch& batch) {
     }
     for (const Keep& incident : batch.incidents) TRIAGE_CHECK(write_incident(connection_, incident, batch.rules, batch.now));
     TRIAGE_CHECK(write_tracked(connection_, batch.tracked));
+    TRIAGE_CHECK(withdraw_outbox(connection_, batch.withdraw));
     TRIAGE_TRY(outbox, write_outbox(connection_, batch.outbox, batch.now));
     TRIAGE_CHECK(write_next_runs(connection_, batch.next_runs));
     return transaction.commit();

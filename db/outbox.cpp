@@ -52,6 +52,14 @@ Result<std::vector<OutboxItem>> Outbox::due(TimePoint now, std::int64_t limit) {
   return rows_of(rows.bind(1, micros(now)).bind(2, limit), outbox_row);
 }
 
+Result<std::vector<OutboxItem>> Outbox::due_at(const std::string& sink, TimePoint now, std::int64_t limit) {
+  TRIAGE_TRY(Statement rows, connection_.prepare(std::string(kOutboxColumns) +
+                                                 "WHERE o.state = 'waiting' AND o.sink = ?3 AND o.not_before <= ?1 AND NOT EXISTS (SELECT 1 FROM "
+                                                 "outbox e WHERE e.sink = o.sink AND e.incident = o.incident AND e.state IN ('waiting', 'sending') "
+                                                 "AND e.id < o.id) ORDER BY o.not_before, o.id LIMIT ?2"));
+  return rows_of(rows.bind(1, micros(now)).bind(2, limit).bind(3, sink), outbox_row);
+}
+
 Result<std::optional<TimePoint>> Outbox::next_due(TimePoint now) {
   TRIAGE_TRY(Statement rows, connection_.prepare("SELECT min(not_before) FROM outbox WHERE state = 'waiting' AND not_before > ?1"));
   TRIAGE_TRY(const bool row, rows.bind(1, micros(now)).step());

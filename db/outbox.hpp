@@ -39,6 +39,8 @@ class Outbox {
   // Waiting items whose time has come, oldest time first. Of one incident at one sink only the first that is not finished: order holds
   // within a thread, and an update never passes its opening that waits for a retry.
   parsers::Result<std::vector<OutboxItem>> due(parsers::TimePoint now, std::int64_t limit);
+  // The same of one sink: a sink that is down does not fill the list of the others.
+  parsers::Result<std::vector<OutboxItem>> due_at(const std::string& sink, parsers::TimePoint now, std::int64_t limit);
   // When the next item that is not due yet comes due; empty: none waits for a later time.
   parsers::Result<std::optional<parsers::TimePoint>> next_due(parsers::TimePoint now);
 

@@ -36,6 +36,7 @@ struct AlertItem {
   std::string body;                    // JSON: see alert_body
   parsers::TimePoint not_before;
   int tries = 0;                       // sends begun before
+  parsers::TimePoint created_at;       // by the outbox; its age ends the retries
 };
 
 struct AlertReceipt {

@@ -88,7 +88,7 @@ AlertPolicy::AlertPolicy(std::shared_ptr<const AlertConfig> config) : config_(st
 AlertPlan AlertPolicy::plan(const Alert& alert, const SilenceCheck& silenced, TimePoint now) {
   AlertPlan plan;
   forget_old(now);
-  seen_[alert.incident] = {alert.kind, alert.job, alert.node, std::max(alert.at, now - std::chrono::hours(1))};
+  seen_[alert.incident] = {alert.kind, alert.job, alert.node, alert.at};
   take_back_echoes(alert, plan, now);
   std::vector<std::string> done;
   for (const AlertRoute& route : config_->routes) {
@@ -108,8 +108,9 @@ AlertPlan AlertPolicy::plan(const Alert& alert, const SilenceCheck& silenced, Ti
 void AlertPolicy::tell(const Alert& alert, const SinkConfig& sink, const AlertRoute& route, const SilenceCheck& silenced, TimePoint now, AlertPlan& plan) {
   if (silenced) {
     if (const std::string silence = silenced(alert, now); !silence.empty()) {
+      const std::size_t held = plan.held.size();
       take_back({sink.name, alert.incident}, silence, plan);
-      plan.held.push_back({sink.name, alert.incident, silence});
+      if (plan.held.size() == held) plan.held.push_back({sink.name, alert.incident, silence});
       return;
     }
   }
@@ -213,29 +214,72 @@ void AlertPolicy::tell_again(const Alert& alert, const SinkConfig& sink, Told& t
 
 AlertPlan AlertPolicy::recheck(const SilenceCheck& silenced, TimePoint now) {
   AlertPlan plan;
-  for (auto& [key, told] : told_) {
-    if (!told.waiting || told.at <= now || !silenced) continue;
-    if (const std::string silence = silenced(told.alert, now); !silence.empty()) {
-      take_back(key, silence, plan);
-      plan.held.push_back({key.first, key.second, silence});
-    }
+  std::vector<std::pair<std::pair<std::string, std::string>, std::string>> found;
+  for (const auto& [key, told] : told_) {
+    const Told* message = waiting_message(key);
+    if (message == nullptr || message->at <= now || !silenced) continue;
+    if (std::string silence = silenced(told.alert, now); !silence.empty()) found.emplace_back(key, std::move(silence));
   }
+  for (const auto& [key, silence] : found) take_back(key, silence, plan);
   return plan;
 }
 
-// limit: a group whose message is taken back because its newest member is silenced is told again only when another member changes.
-void AlertPolicy::take_back(const std::pair<std::string, std::string>& key, const std::string&, AlertPlan& plan) {
+// The message that tells of this incident and may still wait: its own, or that of its group.
+const AlertPolicy::Told* AlertPolicy::waiting_message(const std::pair<std::string, std::string>& key) const {
   const auto found = told_.find(key);
-  if (found == told_.end() || !found->second.waiting) return;
-  plan.withdraw.push_back(found->second.key);
-  found->second.waiting = false;
+  if (found == told_.end()) return nullptr;
+  if (found->second.waiting) return &found->second;
+  const auto leader = told_.find({key.first, found->second.thread});
+  if (leader == told_.end() || !leader->second.waiting) return nullptr;
+  const auto& others = leader->second.others;
+  return std::find(others.begin(), others.end(), key.second) != others.end() ? &leader->second : nullptr;
 }
 
-std::string AlertPolicy::echo_of(const Alert& alert, TimePoint now) const {
+// The message is taken back, and put again without this incident where it tells of others too.
+void AlertPolicy::take_back(const std::pair<std::string, std::string>& key, const std::string& why, AlertPlan& plan) {
+  const Told* message = waiting_message(key);
+  if (message == nullptr) return;
+  const AlertKey old = message->key;
+  const TimePoint at = message->at;
+  std::vector<std::string> left = message->others;
+  left.push_back(old.incident);
+  std::erase(left, key.second);
+  // What this very plan was about to put is not there to be taken back.
+  const auto same_item = [&](const AlertItem& one) { return one.sink == old.sink && one.incident == old.incident && one.event == old.event && one.revision == old.revision; };
+  if (std::erase_if(plan.put, same_item) == 0) plan.withdraw.push_back(old);
+  plan.held.push_back({key.first, key.second, why});
+  if (const auto repeat = repeats_.find({key.first, told_[key].repeat}); repeat != repeats_.end() && repeat->second.incident == key.second) repeats_.erase(repeat);
+  Told& before = told_[{key.first, old.incident}];
+  before.waiting = false;
+  before.others.clear();
+  told_.erase(key);
+  const SinkConfig* sink = config_->sink(key.first);
+  std::erase_if(left, [&](const std::string& incident) {
+    const auto member = told_.find({key.first, incident});
+    return member == told_.end() || member->second.alert.incident_json.is_null();
+  });
+  if (left.empty() || sink == nullptr) return;
+  const std::string leader_name = left.back();
+  left.pop_back();
+  for (const std::string& other : left) told_[{key.first, other}].thread = leader_name;
+  Told& leader = told_[{key.first, leader_name}];
+  leader.thread = leader_name;
+  leader.others = std::move(left);
+  leader.at = at;
+  leader.waiting = true;
+  AlertItem out = item(leader.alert, *sink, leader, at, 0);
+  leader.key = {out.sink, out.incident, out.event, out.revision};
+  groups_[{key.first, leader.group}] = leader_name;
+  plan.put.push_back(std::move(out));
+}
+
+// The time between two incidents counts, not when they changed last.
+std::string AlertPolicy::echo_of(const Alert& alert, TimePoint) const {
   for (const InhibitRule& rule : config_->inhibit) {
     if (!kind_fits(rule.echo, alert.kind)) continue;
     for (const auto& [incident, seen] : seen_) {
-      if (incident == alert.incident || now - seen.at > rule.within || !kind_fits(rule.of, seen.kind) || kind_fits(rule.echo, seen.kind)) continue;
+      const auto apart = seen.at > alert.at ? seen.at - alert.at : alert.at - seen.at;
+      if (incident == alert.incident || apart > rule.within || !kind_fits(rule.of, seen.kind) || kind_fits(rule.echo, seen.kind)) continue;
       for (const std::string& name : rule.equal)
         if (name == "job" ? same(alert.job, seen.job) : same(alert.node, seen.node)) return incident;
     }
@@ -244,16 +288,19 @@ std::string AlertPolicy::echo_of(const Alert& alert, TimePoint now) const {
 }
 
 void AlertPolicy::take_back_echoes(const Alert& alert, AlertPlan& plan, TimePoint now) {
+  std::vector<std::pair<std::string, std::string>> echoes;
   for (const InhibitRule& rule : config_->inhibit) {
     if (!kind_fits(rule.of, alert.kind) || kind_fits(rule.echo, alert.kind)) continue;
-    for (auto& [key, told] : told_) {
-      if (!told.waiting || told.at <= now || key.second == alert.incident || !kind_fits(rule.echo, told.alert.kind)) continue;
-      const bool equal = std::any_of(rule.equal.begin(), rule.equal.end(), [&](const std::string& name) { return name == "job" ? same(alert.job, told.alert.job) : same(alert.node, told.alert.node); });
-      if (!equal) continue;
-      take_back(key, "", plan);
-      plan.held.push_back({key.first, key.second, "echo of " + alert.incident});
+    for (const auto& [key, told] : told_) {
+      const auto apart = told.alert.at > alert.at ? told.alert.at - alert.at : alert.at - told.alert.at;
+      if (key.second == alert.incident || apart > rule.within || !kind_fits(rule.echo, told.alert.kind)) continue;
+      const Told* message = waiting_message(key);
+      if (message == nullptr || message->at <= now) continue;
+      if (std::any_of(rule.equal.begin(), rule.equal.end(), [&](const std::string& name) { return name == "job" ? same(alert.job, told.alert.job) : same(alert.node, told.alert.node); }))
+        echoes.push_back(key);
     }
   }
+  for (const auto& key : echoes) take_back(key, "echo of " + alert.incident, plan);
 }
 
 AlertItem AlertPolicy::item(const Alert& alert, const SinkConfig& sink, const Told& told, TimePoint not_before, std::uint64_t seen) const {
@@ -295,6 +342,7 @@ void AlertPolicy::restore(const AlertItem& item, const std::string& record, bool
     told.alert.kind = text("kind");
     told.alert.job = text("job");
     told.alert.node = text("node");
+    told.alert.at = at;
     told.alert.incident_json = child(json, "incident");
     const Json& others = child(child(json, "group"), "others");
     told.others.clear();

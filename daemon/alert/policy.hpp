@@ -6,7 +6,8 @@
 //   (sinks for machines get one message an incident).
 // - Repeats: the same cause in the same job is told again only after repeat_interval; what is held back is counted and told then.
 // - Updates: told when what a person acts on has changed, at most once in group_interval; a newer one replaces one that still waits.
-// - Silences and inhibition hold back alerts that were not told yet, and take back what still waits.
+// - Silences and inhibition hold back alerts that were not told yet, and take back what still waits; the others of its group stay.
+//   What was taken back is told by its next change once the silence has ended.
 //
 // What is remembered is bounded, and comes back after a restart through restore().
 #pragma once
@@ -19,15 +20,12 @@
 
 #include "daemon/alert/alert.hpp"
 #include "daemon/alert/alert_config.hpp"
+#include "db/live_rows.hpp"
 
 namespace triage::daemon {
 
 // An item that is to be taken back, if it still waits. If it does not, it was sent or is being sent, and nothing is to be done.
-struct AlertKey {
-  std::string sink, incident, event;
-  std::uint64_t revision = 0;
-  friend bool operator==(const AlertKey&, const AlertKey&) = default;
-};
+using AlertKey = db::OutboxKey;
 
 struct HeldAlert {
   std::string sink;                    // empty: all
@@ -92,6 +90,7 @@ class AlertPolicy {
   std::string echo_of(const Alert& alert, Clock now) const;
   void take_back_echoes(const Alert& alert, AlertPlan& plan, Clock now);
   void take_back(const std::pair<std::string, std::string>& key, const std::string& why, AlertPlan& plan);
+  const Told* waiting_message(const std::pair<std::string, std::string>& key) const;
   AlertItem item(const Alert& alert, const SinkConfig& sink, const Told& told, Clock not_before, std::uint64_t seen) const;
   void forget_old(Clock now);
 

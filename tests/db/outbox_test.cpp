@@ -172,3 +172,35 @@ TEST_CASE("there is no outbox without the database of a service") {
   CHECK(outbox.error().code() == parsers::ErrorCode::not_found);
   CHECK_FALSE(std::filesystem::exists(folder.file("none.db")));
 }
+
+TEST_CASE("what is due at one sink does not depend on what waits at another") {
+  std::vector<db::OutboxItem> items;
+  for (int i = 0; i < 50; ++i) items.push_back(alert_of("down", "inc" + std::to_string(i), "opened", 1));
+  items.push_back(alert_of("slack", "inc1", "opened", 1));
+  Post post(std::move(items));
+  db::Outbox outbox = post.open();
+  const auto found = outbox.due_at("slack", at(2000), 10);
+  REQUIRE(found.ok());
+  REQUIRE(found->size() == 1);
+  CHECK(found->at(0).id == post.ids.back());
+  CHECK(outbox.due_at("slack", at(999), 10)->empty());
+  CHECK(outbox.due_at("down", at(2000), 10)->size() == 10);
+}
+
+TEST_CASE("an item that still waits is taken back; one that is being sent is not") {
+  Post post({alert_of("slack", "inc1", "opened", 1), alert_of("mail", "inc1", "opened", 1)});
+  {
+    db::Outbox outbox = post.open();
+    REQUIRE(*outbox.take(post.ids[1], at(1000)));
+  }
+  auto store = db::LiveStore::open(post.folder.file("live.db"));
+  REQUIRE(store.ok());
+  db::LiveBatch batch = batch_at(1001);
+  batch.withdraw = {{"slack", "inc1", "opened", 1}, {"mail", "inc1", "opened", 1}, {"mail", "none", "opened", 1}};
+  batch.outbox = {alert_of("slack", "inc1", "opened", 1)};   // the same key again, with another text
+  REQUIRE(store->commit(batch).ok());
+  CHECK(batch.outbox[0].id > post.ids[1]);
+  db::Outbox outbox = post.open();
+  CHECK(due(outbox, 2000) == Ids{batch.outbox[0].id});
+  CHECK(post.item(1).state == OutboxState::sending);
+}
