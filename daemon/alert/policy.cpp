@@ -14,8 +14,8 @@ namespace {
 // An item counts as waiting until shortly before its time: nearer to it, the sender may have it already.
 constexpr auto kTakenSoon = std::chrono::seconds(1);
 constexpr std::size_t kGroupMembers = 50;          // told with one message; more begin another one
-constexpr std::size_t kRemembered = 100'000;       // incidents x sinks
-constexpr auto kForgetAfter = std::chrono::hours(48);
+constexpr std::size_t kRemembered = 20'000;        // incidents x sinks: some 12 MB
+constexpr auto kForgetAfter = std::chrono::hours(14 * 24);   // a later run of the job may come days after
 
 // FNV-1a, 64 bits, as text.
 std::string hash_text(std::string_view text) {
@@ -291,7 +291,9 @@ void AlertPolicy::take_back_echoes(const Alert& alert, AlertPlan& plan, TimePoin
   std::vector<std::pair<std::string, std::string>> echoes;
   for (const InhibitRule& rule : config_->inhibit) {
     if (!kind_fits(rule.of, alert.kind) || kind_fits(rule.echo, alert.kind)) continue;
-    for (const auto& [key, told] : told_) {
+    for (const auto& entry : told_) {
+      const auto& key = entry.first;
+      const Told& told = entry.second;
       const auto apart = told.alert.at > alert.at ? told.alert.at - alert.at : alert.at - told.alert.at;
       if (key.second == alert.incident || apart > rule.within || !kind_fits(rule.echo, told.alert.kind)) continue;
       const Told* message = waiting_message(key);

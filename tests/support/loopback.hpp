@@ -69,16 +69,16 @@ inline Identity make_identity(const std::string& san) {
 }
 
 // A folder of this test alone, removed at its end.
-class TemporaryFolder {
+class PeerFolder {
  public:
-  TemporaryFolder() {
+  PeerFolder() {
     std::string name = (std::filesystem::temp_directory_path() / "triage-test-XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
     path_ = name;
   }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~PeerFolder() { std::filesystem::remove_all(path_); }
+  PeerFolder(const PeerFolder&) = delete;
+  PeerFolder& operator=(const PeerFolder&) = delete;
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(path_ / name, std::ios::binary) << text;
     return (path_ / name).string();

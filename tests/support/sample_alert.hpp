@@ -5,7 +5,7 @@
 #include "daemon/alert/sender.hpp"
 #include "daemon/alert/sink.hpp"
 
-namespace triage::tests {
+namespace triage::tests::alerting {
 
 inline parsers::TimePoint noon() { return std::chrono::sys_days(std::chrono::year(2026) / 12 / 1) + std::chrono::hours(12); }
 
@@ -41,4 +41,4 @@ struct Item {
   daemon::Delivery delivery() const { return {item, body, receipt, own, daemon::idempotency_key(item), noon()}; }
 };
 
-}  // namespace triage::tests
+}  // namespace triage::tests::alerting

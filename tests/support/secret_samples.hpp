@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace triage::tests {
+namespace triage::tests::alerting {
 
 struct SecretSample {
   std::string shape, text, hidden;
@@ -175,4 +175,4 @@ inline std::vector<SecretSample> secret_samples() {
   return out;
 }
 
-}  // namespace triage::tests
+}  // namespace triage::tests::alerting

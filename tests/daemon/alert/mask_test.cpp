@@ -11,7 +11,7 @@
 #include "tests/support/secret_samples.hpp"
 
 using namespace triage::daemon;
-using namespace triage::tests;
+using namespace triage::tests::alerting;
 
 TEST_CASE("each shape of secret is masked, in a line of its own and among others") {
   for (const SecretSample& sample : secret_samples()) {
@@ -100,7 +100,8 @@ TEST_CASE("recorded logs: nothing but home folders is masked") {
     }
   }
   CHECK(bytes > 1'000'000);
-  for (const auto& [mark, count] : marks) {
+  for (const auto& entry : marks) {
+    const std::string& mark = entry.first;
     CAPTURE(mark);
     CHECK(mark == "[masked user]");
   }

@@ -11,7 +11,7 @@
 #include "tests/support/secret_samples.hpp"
 
 using namespace triage::daemon;
-using namespace triage::tests;
+using namespace triage::tests::alerting;
 
 namespace {
 

@@ -13,6 +13,7 @@
 
 using namespace triage::daemon;
 using namespace triage::tests;
+using namespace triage::tests::alerting;
 using namespace std::chrono_literals;
 using triage::parsers::Error;
 using triage::parsers::ErrorCode;
@@ -318,7 +319,7 @@ TEST_CASE("threads: a sink that hangs holds up no other, and the end comes withi
 }
 
 TEST_CASE("the real outbox: a kill between send and record is never a second message to people") {
-  const TemporaryFolder folder;
+  const PeerFolder folder;
   const std::string path = (folder.path() / "live.db").string();
   FakeHttp peer(PeerAnswer{});
   auto config = std::make_shared<AlertConfig>();

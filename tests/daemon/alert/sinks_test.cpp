@@ -11,6 +11,7 @@
 
 using namespace triage::daemon;
 using namespace triage::tests;
+using namespace triage::tests::alerting;
 using namespace std::chrono_literals;
 using Kind = Outcome::Kind;
 using Cut = PeerAnswer::Cut;
@@ -282,7 +283,7 @@ TEST_CASE("mail: taken, later, refused, in doubt; a change answers the first") {
 }
 
 TEST_CASE("command: the alert on its input, no shell, a bounded time and output") {
-  const TemporaryFolder folder;
+  const PeerFolder folder;
   const auto script = [&](const std::string& name, const std::string& text) {
     const std::string path = folder.write(name, "#!/bin/sh\n" + text);
     ::chmod(path.c_str(), 0700);

@@ -100,7 +100,7 @@ TEST_CASE("a peer that is not there was not told") {
 }
 
 TEST_CASE("TLS: the certificate has to be trusted and has to name the host") {
-  const TemporaryFolder folder;
+  const PeerFolder folder;
   const Identity good = make_identity("IP:127.0.0.1"), other = make_identity("DNS:elsewhere.example");
   ClientSettings settings = quick();
   settings.timeout = 3000ms;
@@ -213,7 +213,7 @@ TEST_CASE("mail: taken, refused for now, refused for good, in doubt") {
     CHECK(peer.mails().empty());
   }
   SUBCASE("TLS, by STARTTLS and at once") {
-    const TemporaryFolder folder;
+    const PeerFolder folder;
     const Identity identity = make_identity("IP:127.0.0.1");
     ClientSettings settings = quick();
     settings.timeout = 3000ms;
