@@ -68,6 +68,12 @@ Json member(const Alert& alert) {
 
 bool same(const std::string& a, const std::string& b) { return !a.empty() && a == b; }
 
+// What this very plan was about to put is not there to be taken back.
+void withdraw(AlertPlan& plan, const AlertKey& key) {
+  const auto is_it = [&](const AlertItem& one) { return one.sink == key.sink && one.incident == key.incident && one.event == key.event && one.revision == key.revision; };
+  if (std::erase_if(plan.put, is_it) == 0) plan.withdraw.push_back(key);
+}
+
 }  // namespace
 
 std::string alert_digest(const Json& incident) {
@@ -109,7 +115,7 @@ void AlertPolicy::tell(const Alert& alert, const SinkConfig& sink, const AlertRo
   if (silenced) {
     if (const std::string silence = silenced(alert, now); !silence.empty()) {
       const std::size_t held = plan.held.size();
-      take_back({sink.name, alert.incident}, silence, plan);
+      take_back({sink.name, alert.incident}, silence, plan, now);
       if (plan.held.size() == held) plan.held.push_back({sink.name, alert.incident, silence});
       return;
     }
@@ -133,12 +139,14 @@ void AlertPolicy::tell_first(const Alert& alert, const SinkConfig& sink, const A
   told.repeat = key_of(alert, {"job", "fingerprint"});
   told.alert = alert;
   told.waiting = true;
+  told.first = true;
   Repeat& repeat = repeats_[{sink.name, told.repeat}];
   const auto interval = route.repeat_interval.value_or(config_->repeat_interval);
   if (!repeat.incident.empty() && repeat.incident != alert.incident && now - repeat.at < interval) {
     ++repeat.held;
     told.held = true;
     told.waiting = false;
+    told.first = false;
     told.at = now;
     told.thread = repeat.incident;
     told.alert = {};
@@ -156,8 +164,9 @@ void AlertPolicy::tell_first(const Alert& alert, const SinkConfig& sink, const A
       told.at = leader->second.at;
       told.others = std::move(leader->second.others);
       told.others.push_back(leader->first.second);
-      plan.withdraw.push_back(leader->second.key);
+      withdraw(plan, leader->second.key);
       leader->second.waiting = false;
+      leader->second.first = false;
       leader->second.others.clear();
     }
     groups_[{sink.name, told.group}] = alert.incident;
@@ -174,6 +183,19 @@ void AlertPolicy::tell_first(const Alert& alert, const SinkConfig& sink, const A
   plan.put.push_back(std::move(out));
 }
 
+// While the message of its group waits, a change of a member changes that message.
+bool AlertPolicy::tell_in_group(const Alert& alert, const SinkConfig& sink, Told& told, TimePoint now, AlertPlan& plan) {
+  if (told.waiting || told.thread == alert.incident) return false;
+  if (waiting_message({sink.name, alert.incident}, now) == nullptr) return false;
+  Told& leader = told_[{sink.name, told.thread}];
+  told.revision = alert.revision;
+  told.digest = alert_digest(alert.incident_json);
+  told.alert = alert;
+  withdraw(plan, leader.key);
+  plan.put.push_back(item(leader.alert, sink, leader, leader.at, 0));
+  return true;
+}
+
 void AlertPolicy::tell_again(const Alert& alert, const SinkConfig& sink, Told& told, TimePoint now, AlertPlan& plan) {
   const bool next_run = alert.event == "next_run", closed = alert.event == "closed";
   if (!next_run && alert.revision <= told.revision && told.key.event == alert.event) return;
@@ -188,17 +210,19 @@ void AlertPolicy::tell_again(const Alert& alert, const SinkConfig& sink, Told& t
     told.thread = alert.incident;
   }
   if (!next_run && alert.revision < told.revision) return;
+  if (!next_run && tell_in_group(alert, sink, told, now, plan)) return;
   const bool waits = told.waiting && told.at > now + kTakenSoon;
   told.revision = std::max(told.revision, alert.revision);
   if (waits && !next_run) {
     // One message instead of two, at the time of the first.
-    plan.withdraw.push_back(told.key);
+    withdraw(plan, told.key);
   } else if (!next_run) {
     // Chats hear of what has changed; a close that says nothing new is told only where it changes a message. Machines hear all.
     const bool wanted = changed ? (closed || sink.in_place()) : (closed && sink.in_place());
     if (!wanted && !(sink.per_incident() && changed)) return;
     told.at = closed ? std::max(now, std::min(told.at + std::chrono::seconds(1), now + config_->group_interval)) : std::max(now, told.at + config_->group_interval);
-    if (told.waiting) plan.withdraw.push_back(told.key);   // it may still wait for a retry: then the newer text takes its place
+    if (told.waiting) withdraw(plan, told.key);   // it may still wait for a retry: then the newer text takes its place
+    told.first = false;
   } else {
     told.at = std::max(now, waits ? told.at : now);
   }
@@ -216,41 +240,46 @@ AlertPlan AlertPolicy::recheck(const SilenceCheck& silenced, TimePoint now) {
   AlertPlan plan;
   std::vector<std::pair<std::pair<std::string, std::string>, std::string>> found;
   for (const auto& [key, told] : told_) {
-    const Told* message = waiting_message(key);
-    if (message == nullptr || message->at <= now || !silenced) continue;
+    if (waiting_message(key, now) == nullptr || !silenced) continue;
     if (std::string silence = silenced(told.alert, now); !silence.empty()) found.emplace_back(key, std::move(silence));
   }
-  for (const auto& [key, silence] : found) take_back(key, silence, plan);
+  for (const auto& [key, silence] : found) take_back(key, silence, plan, now);
   return plan;
 }
 
-// The message that tells of this incident and may still wait: its own, or that of its group.
-const AlertPolicy::Told* AlertPolicy::waiting_message(const std::pair<std::string, std::string>& key) const {
+// The message that tells of this incident and surely waits: its own, or that of its group.
+const AlertPolicy::Told* AlertPolicy::waiting_message(const std::pair<std::string, std::string>& key, TimePoint now) const {
+  const auto waits = [&](const Told& told) { return told.waiting && told.at > now + kTakenSoon; };
   const auto found = told_.find(key);
   if (found == told_.end()) return nullptr;
-  if (found->second.waiting) return &found->second;
+  if (waits(found->second)) return &found->second;
   const auto leader = told_.find({key.first, found->second.thread});
-  if (leader == told_.end() || !leader->second.waiting) return nullptr;
+  if (leader == told_.end() || !waits(leader->second)) return nullptr;
   const auto& others = leader->second.others;
   return std::find(others.begin(), others.end(), key.second) != others.end() ? &leader->second : nullptr;
 }
 
 // The message is taken back, and put again without this incident where it tells of others too.
-void AlertPolicy::take_back(const std::pair<std::string, std::string>& key, const std::string& why, AlertPlan& plan) {
-  const Told* message = waiting_message(key);
+void AlertPolicy::take_back(const std::pair<std::string, std::string>& key, const std::string& why, AlertPlan& plan, TimePoint now) {
+  const Told* message = waiting_message(key, now);
   if (message == nullptr) return;
   const AlertKey old = message->key;
   const TimePoint at = message->at;
   std::vector<std::string> left = message->others;
   left.push_back(old.incident);
   std::erase(left, key.second);
-  // What this very plan was about to put is not there to be taken back.
-  const auto same_item = [&](const AlertItem& one) { return one.sink == old.sink && one.incident == old.incident && one.event == old.event && one.revision == old.revision; };
-  if (std::erase_if(plan.put, same_item) == 0) plan.withdraw.push_back(old);
+  withdraw(plan, old);
   plan.held.push_back({key.first, key.second, why});
+  if (!message->first) {                       // it was told of before: only this change is taken back
+    Told& told = told_[key];
+    told.waiting = false;
+    told.digest.clear();                       // the next change is news
+    return;
+  }
   if (const auto repeat = repeats_.find({key.first, told_[key].repeat}); repeat != repeats_.end() && repeat->second.incident == key.second) repeats_.erase(repeat);
   Told& before = told_[{key.first, old.incident}];
   before.waiting = false;
+  before.first = false;
   before.others.clear();
   told_.erase(key);
   const SinkConfig* sink = config_->sink(key.first);
@@ -267,6 +296,7 @@ void AlertPolicy::take_back(const std::pair<std::string, std::string>& key, cons
   leader.others = std::move(left);
   leader.at = at;
   leader.waiting = true;
+  leader.first = true;
   AlertItem out = item(leader.alert, *sink, leader, at, 0);
   leader.key = {out.sink, out.incident, out.event, out.revision};
   groups_[{key.first, leader.group}] = leader_name;
@@ -296,24 +326,27 @@ void AlertPolicy::take_back_echoes(const Alert& alert, AlertPlan& plan, TimePoin
       const Told& told = entry.second;
       const auto apart = told.alert.at > alert.at ? told.alert.at - alert.at : alert.at - told.alert.at;
       if (key.second == alert.incident || apart > rule.within || !kind_fits(rule.echo, told.alert.kind)) continue;
-      const Told* message = waiting_message(key);
-      if (message == nullptr || message->at <= now) continue;
+      if (waiting_message(key, now) == nullptr) continue;
       if (std::any_of(rule.equal.begin(), rule.equal.end(), [&](const std::string& name) { return name == "job" ? same(alert.job, told.alert.job) : same(alert.node, told.alert.node); }))
         echoes.push_back(key);
     }
   }
-  for (const auto& key : echoes) take_back(key, "echo of " + alert.incident, plan);
+  for (const auto& key : echoes) take_back(key, "echo of " + alert.incident, plan, now);
 }
 
 AlertItem AlertPolicy::item(const Alert& alert, const SinkConfig& sink, const Told& told, TimePoint not_before, std::uint64_t seen) const {
   Json body = alert_body(alert);
-  Json others = Json::array();
-  for (const std::string& incident : told.others)
-    if (const auto found = told_.find({sink.name, incident}); found != told_.end()) others.push_back(member(found->second.alert));
+  Json others = Json::array(), known = Json::array();
+  for (const std::string& incident : told.others) {
+    const auto found = told_.find({sink.name, incident});
+    if (found == told_.end()) continue;
+    others.push_back(member(found->second.alert));
+    known.push_back({{"incident", incident}, {"digest", found->second.digest}, {"revision", found->second.revision}, {"event", found->second.key.event}, {"repeat", found->second.repeat}});
+  }
   body["group"] = {{"others", others}};
   body["seen"] = seen;
   body["policy"] = {{"digest", told.digest}, {"thread", told.thread}, {"group", told.group}, {"repeat", told.repeat},
-                    {"kind", alert.kind},     {"job", alert.job},      {"node", alert.node},   {"at", time_text(alert.at)}};
+                    {"kind", alert.kind},     {"job", alert.job},      {"node", alert.node},   {"at", time_text(alert.at)}, {"others", known}};
   AlertItem out;
   out.sink = sink.name;
   out.channel = sink.channel();
@@ -332,6 +365,7 @@ void AlertPolicy::restore(const AlertItem& item, const std::string& record, bool
   const auto text = [&](const char* key) { return child(policy, key).is_string() ? child(policy, key).get<std::string>() : std::string(); };
   Told& told = told_[{item.sink, item.incident}];
   if (item.revision >= told.revision) {
+    told.first = waiting && told.digest.empty();   // nothing earlier is known
     told.revision = item.revision;
     told.digest = text("digest");
     told.thread = text("thread");
@@ -346,15 +380,53 @@ void AlertPolicy::restore(const AlertItem& item, const std::string& record, bool
     told.alert.node = text("node");
     told.alert.at = at;
     told.alert.incident_json = child(json, "incident");
-    const Json& others = child(child(json, "group"), "others");
+    told.alert.event = item.event;
+    told.alert.revision = item.revision;
+    told.alert.fingerprint = child(told.alert.incident_json, "fingerprint").is_string() ? told.alert.incident_json["fingerprint"].get<std::string>() : "";
+    told.alert.severity = default_severity(told.alert.kind);
     told.others.clear();
-    for (std::size_t i = 0; others.is_array() && i < others.size(); ++i)
-      if (const Json& id = child(others[i], "incident"); id.is_string()) told.others.push_back(id.get<std::string>());
     if (waiting) groups_[{item.sink, told.group}] = item.incident;
+    restore_others(item, json, waiting);
   }
   Repeat& repeat = repeats_[{item.sink, told.repeat}];
   if (item.event != "next_run" && at >= repeat.at) repeat = {told.thread.empty() ? item.incident : told.thread, at, 0};
   seen_[item.incident] = {told.alert.kind, told.alert.job, told.alert.node, at};
+}
+
+// The incidents that a message told of besides its own. What is left of their words is enough to tell them alone.
+void AlertPolicy::restore_others(const AlertItem& item, const Json& record, bool waiting) {
+  const Told& leader = told_[{item.sink, item.incident}];
+  const Json &known = child(child(record, "policy"), "others"), &words = child(child(record, "group"), "others");
+  const auto text = [](const Json& json, const char* key) { return child(json, key).is_string() ? child(json, key).get<std::string>() : std::string(); };
+  std::vector<std::string> names;
+  for (std::size_t i = 0; known.is_array() && i < known.size(); ++i) {
+    const std::string incident = text(known[i], "incident");
+    if (incident.empty() || incident == item.incident) continue;
+    names.push_back(incident);
+    Told other;
+    other.revision = child(known[i], "revision").is_number_unsigned() ? child(known[i], "revision").get<std::uint64_t>() : 0;
+    if (const auto before = told_.find({item.sink, incident}); before != told_.end() && before->second.revision > other.revision) continue;
+    other.digest = text(known[i], "digest");
+    other.thread = item.incident;
+    other.group = leader.group;
+    other.repeat = text(known[i], "repeat");
+    other.at = leader.at;
+    other.key = {item.sink, incident, text(known[i], "event"), other.revision};
+    other.alert.incident = incident;
+    other.alert.event = other.key.event;
+    other.alert.revision = other.revision;
+    other.alert.at = leader.alert.at;
+    other.alert.fingerprint = leader.alert.fingerprint;
+    if (words.is_array() && i < words.size()) {
+      other.alert.kind = text(words[i], "kind");
+      other.alert.job = text(words[i], "job");
+      other.alert.node = text(words[i], "node");
+      other.alert.severity = default_severity(other.alert.kind);
+      other.alert.incident_json = {{"id", incident}, {"kind", other.alert.kind}, {"job", other.alert.job}, {"summary", child(words[i], "summary")}};
+    }
+    told_[{item.sink, incident}] = std::move(other);
+  }
+  if (waiting) told_[{item.sink, item.incident}].others = std::move(names);
 }
 
 void AlertPolicy::forget_old(TimePoint now) {

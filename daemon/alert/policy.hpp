@@ -69,6 +69,7 @@ class AlertPolicy {
     std::string group, repeat;         // keys
     Clock at;                          // of the newest item: when it is to be sent
     bool waiting = false;              // it may still lie in the outbox
+    bool first = false;                // that item is the first to tell of it and of its group
     bool held = false;                 // never told: the cause was told before
     AlertKey key;                      // of the newest item
     Alert alert;                       // while it waits
@@ -86,11 +87,13 @@ class AlertPolicy {
 
   void tell(const Alert& alert, const SinkConfig& sink, const AlertRoute& route, const SilenceCheck& silenced, Clock now, AlertPlan& plan);
   void tell_first(const Alert& alert, const SinkConfig& sink, const AlertRoute& route, Clock now, AlertPlan& plan);
+  bool tell_in_group(const Alert& alert, const SinkConfig& sink, Told& told, Clock now, AlertPlan& plan);
   void tell_again(const Alert& alert, const SinkConfig& sink, Told& told, Clock now, AlertPlan& plan);
   std::string echo_of(const Alert& alert, Clock now) const;
   void take_back_echoes(const Alert& alert, AlertPlan& plan, Clock now);
-  void take_back(const std::pair<std::string, std::string>& key, const std::string& why, AlertPlan& plan);
-  const Told* waiting_message(const std::pair<std::string, std::string>& key) const;
+  void take_back(const std::pair<std::string, std::string>& key, const std::string& why, AlertPlan& plan, Clock now);
+  const Told* waiting_message(const std::pair<std::string, std::string>& key, Clock now) const;
+  void restore_others(const AlertItem& item, const Json& record, bool waiting);
   AlertItem item(const Alert& alert, const SinkConfig& sink, const Told& told, Clock not_before, std::uint64_t seen) const;
   void forget_old(Clock now);
 

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <random>
+#include <set>
 
 #include "daemon/alert/store_outbox.hpp"
 #include "tests/support/sample_alert.hpp"
@@ -326,4 +328,78 @@ TEST_CASE("memory of the policy is bounded") {
   Box box(with);
   for (int i = 0; i < 3000; ++i) box.policy.plan(change("i" + std::to_string(i), "opened", 1, "job" + std::to_string(i)), {}, at(i * 600s));
   CHECK(box.policy.remembered() < 2100);   // of two weeks
+}
+
+TEST_CASE("random changes, silences and restarts: nobody is told the same twice, and what is not held back is told") {
+  const std::vector<std::string> kinds = {"gpu.oom.capacity", "nccl.timeout", "gpu.xid.79", "num.nan"}, jobs = {"llama", "qwen", "mistral"};
+  for (unsigned seed = 1; seed <= 200; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    const auto pick = [&](std::size_t count) { return std::uniform_int_distribution<std::size_t>(0, count - 1)(random); };
+    AlertConfig with = config();
+    with.routes[0].sinks = {"chat", "bot", "pager"};
+    Box box(with);
+    std::vector<Alert> opened;
+    std::chrono::seconds clock = 0s;
+    triage::db::Silence silence;
+    silence.id = 1;
+    silence.job = "mistral";
+    silence.starts_at = noon();
+    for (int i = 0; i < 60; ++i) {
+      clock += std::chrono::seconds(pick(12));
+      box.send(at(clock));
+      const std::size_t what = pick(10);
+      if (what < 5 || opened.empty()) {
+        opened.push_back(change("i" + std::to_string(opened.size()), "opened", 1, jobs[pick(3)], kinds[pick(4)], at(clock)));
+        box.plan(opened.back(), at(clock), silence_check({silence}));
+      } else if (what < 8) {
+        Alert& one = opened[pick(opened.size())];
+        ++one.revision;
+        one.event = pick(3) == 0 ? "closed" : "updated";
+        if (pick(2) == 0) one.incident_json["summary"] = "news " + std::to_string(i);
+        box.plan(one, at(clock), silence_check({silence}));
+      } else if (what == 8) {
+        silence.ends_at = at(clock + 30s);
+        box.apply(box.policy.recheck(silence_check({silence}), at(clock)));
+      } else {                                            // a restart: the outbox is what is left
+        std::vector<triage::db::OutboxItem> rows;
+        for (const auto* list : {&box.sent, &box.waiting})
+          for (const AlertItem& item : *list) {
+            triage::db::OutboxItem row = outbox_item(item);
+            row.id = static_cast<std::int64_t>(rows.size()) + 1;
+            row.changed_at = item.not_before;
+            if (list == &box.sent) {
+              row.state = triage::db::OutboxState::sent;
+              row.receipt = json_text({{"policy", body(item)["policy"]}}, -1);
+              row.body.clear();
+            }
+            rows.push_back(row);
+          }
+        box.policy = AlertPolicy(std::make_shared<AlertConfig>(with));
+        restore_policy(box.policy, rows);
+      }
+      std::set<std::string> keys;
+      for (const auto* list : {&box.sent, &box.waiting})
+        for (const AlertItem& item : *list) {
+          const std::string key = item.sink + "/" + item.incident + "/" + item.event + "/" + std::to_string(item.revision);
+          CAPTURE(key);
+          CHECK(keys.insert(key).second);
+        }
+    }
+    box.send(at(clock + 3600s));
+    for (const char* name : {"chat", "bot", "pager"})
+      for (const Alert& one : opened) {
+        const bool held = std::any_of(box.held.begin(), box.held.end(), [&](const HeldAlert& other) { return other.incident == one.incident; });
+        bool told = false;
+        for (const AlertItem& item : box.sent) {
+          if (item.sink != name) continue;
+          told = told || item.incident == one.incident;
+          const Json json = body(item);
+          for (const Json& other : json["group"]["others"]) told = told || other["incident"] == one.incident;
+        }
+        CAPTURE(one.incident);
+        CAPTURE(std::string(name));
+        CHECK((held || told));
+      }
+  }
 }
