@@ -16,6 +16,8 @@
 namespace triage::daemon {
 namespace {
 
+constexpr std::int64_t kShapeBytes = 1024 * 1024;   // of RE2 for one shape: program and states; there are over a hundred of them
+
 struct Compiled {
   const MaskShape* shape;
   std::unique_ptr<re2::RE2> pattern;
@@ -29,7 +31,7 @@ const std::vector<Compiled>& compiled() {
     re2::RE2::Options options;
     options.set_encoding(re2::RE2::Options::EncodingLatin1);
     options.set_log_errors(false);
-    options.set_max_mem(parsers::limits::kRegexMemoryBytes);
+    options.set_max_mem(kShapeBytes);
     for (const MaskShape& shape : mask_shape_table()) {
       Compiled one{&shape, std::make_unique<re2::RE2>(re2::StringPiece(shape.pattern.data(), shape.pattern.size()), options), {}};
       if (!shape.anchors.empty()) one.anchors = parsers::split(shape.anchors, '|');
