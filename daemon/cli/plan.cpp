@@ -170,20 +170,21 @@ Result<MemoryPlan> make_plan(const PlanCommand& command) {
     if (!diagnosis.ledger) diagnosis.ledger.emplace();
     diagnosis.ledger->capacity = *capacity;
   }
-  Result<signatures::Forecast> forecast = signatures::forecast_of(diagnosis, input.config);
-  if (!forecast.ok()) return std::move(forecast).error();
+  Result<signatures::Forecast> foretold = signatures::forecast_of(diagnosis, input.config);
+  if (!foretold.ok()) return std::move(foretold).error();
+  const auto forecast = std::make_shared<const signatures::Forecast>(std::move(*foretold));
   if (diagnosis.kind.empty()) diagnosis.phase = phase_of(forecast->estimate().highest().peak_phase);
   diagnosis.kind = "gpu.oom.capacity";
 
-  MemoryPlan made{input.config, {}, *capacity, std::move(*forecast), {}, {}, {}};
-  made.plan = signatures::plan_fixes(diagnosis, knowledge->fixes(), kFixes);
+  MemoryPlan made{forecast->config(), {}, *capacity, forecast, {}, {}, {}};
+  made.plan = signatures::plan_fixes(diagnosis, knowledge->fixes(), kFixes, forecast);
   std::erase_if(made.plan.fixes, [](const signatures::Fix& fix) { return !fix.saving; });
   for (std::size_t i = 0; i < made.plan.fixes.size(); ++i) made.plan.fixes[i].rank = static_cast<int>(i) + 1;
-  if (made.forecast.now().fits) made.plan.verdict.clear();
-  if (command.sweep) made.sweep = signatures::sweep_layouts(made.forecast, input.config);
+  if (made.forecast->now().fits) made.plan.verdict.clear();
+  if (command.sweep) made.sweep = signatures::sweep_layouts(*made.forecast, made.config);
   if (command.rank) {
-    const auto stages = static_cast<long>(made.forecast.estimate().stages.size());
-    const long world = static_cast<long>(made.forecast.estimate().layout.world);
+    const auto stages = static_cast<long>(made.forecast->estimate().stages.size());
+    const long world = static_cast<long>(made.forecast->estimate().layout.world);
     if (*command.rank < 0 || *command.rank >= std::max(world, 1L))
       return Error(ErrorCode::conflict, "--rank is " + std::to_string(*command.rank) + ", but the job has " + std::to_string(world) + " ranks");
     // Megatron's order of ranks: tensor, context, expert, data, pipeline; the pipeline rank changes slowest.

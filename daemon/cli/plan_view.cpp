@@ -40,9 +40,9 @@ std::string bar(Bytes stays, Bytes peak, Bytes scale, const std::optional<Bytes>
 
 void stages(const MemoryPlan& plan, std::string& out) {
   Bytes scale = plan.capacity.value_or(Bytes());
-  for (const StageEstimate& stage : plan.forecast.estimate().stages) scale = std::max(scale, stage.peak_allocated.mid);
+  for (const StageEstimate& stage : plan.forecast->estimate().stages) scale = std::max(scale, stage.peak_allocated.mid);
   out += "stage  layers  between steps        peak  in\n";
-  for (const StageEstimate& stage : plan.forecast.estimate().stages) {
+  for (const StageEstimate& stage : plan.forecast->estimate().stages) {
     if (plan.pipeline_rank && *plan.pipeline_rank != stage.pipeline_rank) continue;
     char line[200];
     std::snprintf(line, sizeof line, "%5lld  %6zu  %13s  %10s  %-14s ", static_cast<long long>(stage.pipeline_rank), stage.layers.size(),
@@ -52,9 +52,9 @@ void stages(const MemoryPlan& plan, std::string& out) {
 }
 
 const StageEstimate& shown_stage(const MemoryPlan& plan) {
-  for (const StageEstimate& stage : plan.forecast.estimate().stages)
+  for (const StageEstimate& stage : plan.forecast->estimate().stages)
     if (plan.pipeline_rank && *plan.pipeline_rank == stage.pipeline_rank) return stage;
-  return plan.forecast.estimate().highest();
+  return plan.forecast->estimate().highest();
 }
 
 void terms(const MemoryPlan& plan, std::string& out) {
@@ -99,7 +99,7 @@ void sweep(const signatures::Sweep& sweep, std::string& out) {
 
 std::string plan_text(const MemoryPlan& plan, const TextStyle& style) {
   std::string out;
-  const signatures::Need& now = plan.forecast.now();
+  const signatures::Need& now = plan.forecast->now();
   out += "peak " + bytes_text(now.peak.mid);
   if (now.peak.low != now.peak.high) out += " (" + bytes_text(now.peak.low) + " to " + bytes_text(now.peak.high) + ")";
   if (plan.capacity)
@@ -112,11 +112,11 @@ std::string plan_text(const MemoryPlan& plan, const TextStyle& style) {
   terms(plan, out);
   fixes(plan, out);
   if (plan.sweep) sweep(*plan.sweep, out);
-  const auto& assumptions = plan.forecast.estimate().assumptions;
+  const auto& assumptions = plan.forecast->estimate().assumptions;
   if (!assumptions.empty()) out += "\nassumed\n";
   for (std::size_t i = 0; i < assumptions.size() && (style.all || i < 8); ++i) out += "  " + one_line(assumptions[i].text, 200) + "\n";
   if (assumptions.size() > 8 && !style.all) out += "  and " + std::to_string(assumptions.size() - 8) + " more (--format json)\n";
-  for (const std::string& note : plan.forecast.calibration().notes) out += "  " + one_line(note, 200) + "\n";
+  for (const std::string& note : plan.forecast->calibration().notes) out += "  " + one_line(note, 200) + "\n";
   if (!plan.ignored.empty()) {
     out += "\nnot understood, ignored: ";
     for (std::size_t i = 0; i < plan.ignored.size() && i < 12; ++i) out += (i ? ", " : "") + one_line(plan.ignored[i], 60);

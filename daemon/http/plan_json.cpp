@@ -44,19 +44,19 @@ Json need_json(const signatures::Need& need) {
 
 Json plan_json(const MemoryPlan& plan) {
   Json stages = Json::array();
-  for (const StageEstimate& stage : plan.forecast.estimate().stages)
+  for (const StageEstimate& stage : plan.forecast->estimate().stages)
     if (!plan.pipeline_rank || *plan.pipeline_rank == stage.pipeline_rank) stages.push_back(stage_json(stage));
   Json fixes = Json::array();
   for (const signatures::Fix& fix : plan.plan.fixes) fixes.push_back(fix_json(fix, fix.rank));
   Json assumptions = Json::array();
-  for (const auto& assumption : plan.forecast.estimate().assumptions) assumptions.push_back({{"key", assumption.key}, {"text", assumption.text}});
+  for (const auto& assumption : plan.forecast->estimate().assumptions) assumptions.push_back({{"key", assumption.key}, {"text", assumption.text}});
   Json out = {{"config", config_json(plan.config)},
               {"ignored", plan.ignored},
               {"capacity_bytes", plan.capacity ? Json(plan.capacity->count()) : Json(nullptr)},
-              {"fits", plan.capacity ? Json(plan.forecast.now().fits) : Json(nullptr)},
+              {"fits", plan.capacity ? Json(plan.forecast->now().fits) : Json(nullptr)},
               {"pipeline_stages", stages},
               {"assumptions", assumptions},
-              {"calibration", plan.forecast.calibration().notes},
+              {"calibration", plan.forecast->calibration().notes},
               {"fixes", fixes},
               {"verdict", plan.plan.verdict.empty() ? Json(nullptr) : Json(plan.plan.verdict)}};
   if (plan.sweep) {

@@ -1,6 +1,7 @@
 // A memory plan to JSON: {"config", "pipeline_stages", "fixes", ...}; bytes are integers, unknown is null.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ struct MemoryPlan {
   parsers::RunConfig config;
   std::vector<std::string> ignored;                 // settings that the configuration files state and no key stands for
   std::optional<parsers::Bytes> capacity;
-  signatures::Forecast forecast;
+  std::shared_ptr<const signatures::Forecast> forecast;   // never empty
   signatures::Plan plan;
   std::optional<signatures::Sweep> sweep;
   std::optional<long> pipeline_rank;                // show this stage only

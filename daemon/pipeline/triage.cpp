@@ -149,7 +149,7 @@ Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceF
     signatures::Diagnosis& diagnosis = incident.diagnosis;
     incident.plan = signatures::plan_fixes(diagnosis, knowledge.fixes());
     if (!diagnosis.composition.empty() || diagnosis.kind != "gpu.oom.capacity") continue;   // a snapshot measured it
-    if (const auto forecast = signatures::forecast_of(diagnosis, diagnosis.config); forecast.ok()) diagnosis.composition = signatures::modelled_composition(*forecast);
+    if (incident.plan.forecast) diagnosis.composition = signatures::modelled_composition(*incident.plan.forecast);
   }
   return answer;
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kArguments[] = {"TrainingArguments(", "SFTConfig(", "GRPOConfig(",
                                            "DPOConfig("};
-constexpr std::string_view kModel[] = {"Model config "};
+constexpr std::string_view kModel[] = {"Model config ", "Config {"};
 constexpr std::string_view kLines[] = {"Instantaneous batch size per device = ",
                                        "Total train batch size (w. parallel",
                                        "Gradient Accumulation steps = ",
@@ -69,18 +69,32 @@ class ModelConfig final : public DictReader {
   std::span<const std::string_view> triggers() const override { return kModel; }
 
  protected:
-  // "Model config LlamaConfig {"; verl: "Model config after override: Qwen2Config {"
+  // "Model config LlamaConfig {"; verl: "Model config after override: Qwen2Config {"; print(model.config): "LlamaConfig {" alone
   std::size_t start_of(std::string_view message) override {
     const auto at = message.find(kModel[0]);
-    if (at == std::string_view::npos) return at;
+    if (at == std::string_view::npos) return printed_alone(message);
     const auto type = message.find("Config {", at);
     return type == std::string_view::npos || type - at > 96 ? std::string_view::npos : type + 7;
   }
   void apply(const FlatSettings& settings, Target& target) override {
     if (settings.size() < 3) return;
+    const Names names(settings);
+    if (names.text("model_type").empty() && !names.has("architectures") && !names.has("hidden_size")) return;
     add_framework(target.config(), "huggingface");
     target.raw(settings, "model_config.");
     apply_model_config(settings, target);
+  }
+
+ private:
+  // configuration_utils.py, __repr__: the class's name, a brace, the end of the line. GenerationConfig is printed the same way and is
+  // no model's.
+  static std::size_t printed_alone(std::string_view message) {
+    const std::string_view text = trim(message);
+    if (text.size() < 9 || text.substr(text.size() - 8) != kModel[1] || text.size() > 96) return std::string_view::npos;
+    for (const char c : text.substr(0, text.size() - 2))
+      if (!is_alnum(c) && c != '_') return std::string_view::npos;
+    if (text.substr(0, 10) == "Generation" || text.substr(0, 12) == "BitsAndBytes") return std::string_view::npos;
+    return message.find("Config {") + 7;
   }
 };
 

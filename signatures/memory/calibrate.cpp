@@ -13,6 +13,22 @@ namespace {
 // card, a leak) and is told, not used.
 constexpr double kTrust = 0.5;
 
+Bytes sum_by_name(const PhaseEstimate& phase, std::string_view name) {
+  Bytes sum;
+  for (const Term& t : phase.terms)
+    if (t.name == name) sum += t.mid;
+  return sum;
+}
+Bytes optimizer_of(const PhaseEstimate& phase) { return sum_by_name(phase, term::kOptimizer); }
+
+// Moments that `phase` counts and the first step does not have yet.
+Bytes moments(const StageEstimate& stage, const PhaseEstimate& phase) {
+  if (phase.phase != Phase::forward && phase.phase != Phase::loss && phase.phase != Phase::backward) return {};
+  for (const PhaseEstimate& first : stage.phases)
+    if (first.phase == Phase::first_step) return std::max(Bytes(), optimizer_of(phase) - optimizer_of(first));
+  return {};
+}
+
 Bytes modelled(const Observation& seen, const StageEstimate& stage) {
   using Kind = Observation::Kind;
   if (seen.kind == Kind::allocated_at_rest) return stage.static_bytes;
@@ -30,7 +46,7 @@ Bytes modelled(const Observation& seen, const StageEstimate& stage) {
   }
   if (seen.phase)
     for (const PhaseEstimate& phase : stage.phases)
-      if (phase.phase == *seen.phase) return phase.allocated.mid;
+      if (phase.phase == *seen.phase) return phase.allocated.mid - (seen.before_states ? moments(stage, phase) : Bytes()) - (seen.before_gradients ? sum_by_name(phase, term::kGradients) : Bytes());
   return stage.peak_allocated.mid;
 }
 
@@ -57,6 +73,10 @@ void add(std::vector<Term>& terms, Bytes bytes, std::string note) {
 }
 
 }  // namespace
+
+Bytes modelled(const Observation& seen, const Estimate& estimate) {
+  return estimate.stages.empty() ? Bytes() : modelled(seen, stage_of(seen, estimate));
+}
 
 Calibration calibrate(const Estimate& estimate, std::span<const Observation> observations) {
   Calibration out;

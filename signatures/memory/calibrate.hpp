@@ -24,6 +24,8 @@ struct Observation {
   std::optional<Phase> phase;          // where the failure stood
   std::string term;                    // name, for Kind::term
   std::string origin;                  // "Rank 0 after 2 iterations", "out-of-memory error": shown to the user
+  bool before_states = false;          // taken in the first step: the optimizer has no moments yet
+  bool before_gradients = false;       // taken in its first forward pass, by a program that makes gradients when they come
 };
 
 // What the model misses on this run. Added to the estimate of any changed configuration of the same run.
@@ -34,6 +36,9 @@ struct Calibration {
   std::optional<Phase> phase;  // the phase the peak was taken in
   std::vector<std::string> notes;  // one sentence an observation: used how, or why not
 };
+
+// What the model says of the moment that was observed, in the stage that was observed (else in the one that comes nearest).
+Bytes modelled(const Observation& seen, const Estimate& estimate);
 
 // Compares. Never fails: observations that do not fit (further than half of themselves from the model) are told in notes and not used.
 Calibration calibrate(const Estimate& estimate, std::span<const Observation> observations);

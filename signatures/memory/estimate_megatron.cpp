@@ -135,8 +135,9 @@ StageEstimate stage_estimate(const MegatronSetup& run, Count rank) {
   std::vector<ChunkCost> even, worst;
   const double factor = worst_imbalance(run);
   for (const StageChunk& chunk : held.chunks) {
-    even.push_back(chunk_cost(run, chunk, {}));
-    worst.push_back(factor > 1 ? chunk_cost(run, chunk, {factor}) : even.back());
+    const double stated = std::min(run.imbalance, factor);
+    even.push_back(chunk_cost(run, chunk, {stated}));
+    worst.push_back(factor > stated ? chunk_cost(run, chunk, {factor}) : even.back());
   }
   walk.mid = walk_schedule(run, rank, even);
   walk.high = factor > 1 ? walk_schedule(run, rank, worst) : walk.mid;
@@ -152,7 +153,9 @@ parsers::Result<Estimate> estimate_megatron(const parsers::RunConfig& config) {
   out.model = "megatron";
   TRIAGE_TRY(const MegatronSetup run, megatron_setup(config, out.assumptions));
   if (run.shape.has_experts() && run.layout.expert > 1 && run.capacity == 0)
-    assume(out.assumptions, "", "experts get equal shares; the upper end is the worst that routing allows");
+    assume(out.assumptions, "moe_imbalance",
+           run.imbalance > 1 ? "experts of a rank receive more rows than the mean, as moe_imbalance says; the upper end is the worst that routing allows"
+                             : "experts get equal shares; the upper end is the worst that routing allows");
   for (Count rank = 0; rank < run.layout.pipeline; ++rank) {
     StageEstimate stage = stage_estimate(run, rank);
     close_stage(stage, {});

@@ -94,7 +94,7 @@ StageEstimate one_stage(const RunConfig& config, const TorchRun& run, Count inde
   // Experts over several ranks: the hottest rank may get twice the mean.
   const bool uneven = run.expert > 1 && run.shape.has_experts();
   TorchRun hot = run;
-  hot.routing = 2;
+  hot.routing = std::max(2.0, run.routing);
   const StepResult high = uneven ? torch_step(hot) : mid;
   const Writer writer(run, mid, high);
   StageEstimate stage;

@@ -152,6 +152,7 @@ void read_kernels(const RunConfig& config, MegatronSetup& run, Assumptions& assu
   run.permute_fusion = yes(Key::moe_permute_fusion);
   run.dispatcher = text(Key::moe_dispatcher).empty() ? "allgather" : text(Key::moe_dispatcher);
   run.capacity = config.number(Key::moe_capacity_factor).value_or(0);
+  run.imbalance = std::clamp(config.number(Key::moe_imbalance).value_or(1), 1.0, 1e6);
   run.pad_to_capacity = run.capacity > 0 && yes(Key::moe_pad_to_capacity);
   run.router_bytes = bytes_of(text(Key::moe_router_dtype), run.weight);
   run.expert_overlap = yes(Key::moe_comm_overlap);

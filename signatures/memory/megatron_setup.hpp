@@ -58,6 +58,7 @@ struct MegatronSetup {
   double capacity = 0;         // 0: dropless
   bool pad_to_capacity = false;
   double router_bytes = 2;     // of a logit
+  double imbalance = 1;        // rows of this rank's experts over the mean, as stated or measured
   bool expert_overlap = false; // one more chunk in flight
   Count offload_layers = 0;    // layers whose activations go to the host
   RecomputeRules recompute;

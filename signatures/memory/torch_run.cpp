@@ -334,6 +334,7 @@ parsers::Result<TorchRun> torch_run(const RunConfig& config, Assumptions& assump
   read_loss(config, run);
   read_recompute(config, run);
   read_adapter(config, run, assumptions);
+  if (run.expert > 1 && run.shape.has_experts()) run.routing = std::clamp(config.number(Key::moe_imbalance).value_or(1), 1.0, static_cast<double>(run.expert));
   run.hidden_dropout = config.number(Key::hidden_dropout).value_or(0);
   run.last_layer = run.shape.layers;
   // aten/src/ATen/cuda/CublasHandlePool.cpp: 32 MiB on Hopper and later, 8.1 MiB before.

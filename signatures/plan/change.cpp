@@ -57,6 +57,10 @@ void change_setting(RunConfig& config, Key key, Value value, const std::string& 
   if (key == Key::micro_batch && !batch && micro && accumulation)
     if (const auto now = config.integer(Key::micro_batch); now && *now > 0 && *micro < (1 << 30) && *accumulation < (1 << 30))
       config.set(Key::gradient_accumulation, std::max<std::int64_t>(1, *micro * *accumulation / *now), origin);
+  // Images come with the samples.
+  if (key == Key::micro_batch && micro && *micro > 0)
+    if (const auto images = config.integer(Key::images), now = config.integer(Key::micro_batch); images && now && *now > 0 && *images > 1 && *images < (1 << 20) && *now < (1 << 20))
+      config.set(Key::images, std::max<std::int64_t>(1, *images * *now / *micro), origin);
   // A virtual pipeline of one chunk is none.
   if (key == Key::virtual_pipeline && config.integer(Key::virtual_pipeline) == 1) config.unset(Key::virtual_pipeline);
   parsers::derive(config);

@@ -1,6 +1,7 @@
 // Fix: one change that helps, as proposed for one incident; and the catalogue entry it came from.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,10 +42,13 @@ struct Fix {
   std::vector<std::string> assumes, sources;
 };
 
+class Forecast;   // signatures/plan/forecast.hpp
+
 // The plan of an incident.
 struct Plan {
   std::vector<Fix> fixes;              // ranked
   std::string verdict;                 // "nothing reaches it: short by 3.2 GiB", or empty
+  std::shared_ptr<const Forecast> forecast;   // of a device memory failure whose configuration is known; else none
 };
 
 }  // namespace triage::signatures

@@ -4,10 +4,13 @@
 #include <array>
 #include <utility>
 
+#include "signatures/plan/observed.hpp"
+
 namespace triage::signatures {
 
 using parsers::Bytes;
 using parsers::Key;
+using parsers::RunConfig;
 
 namespace {
 
@@ -16,44 +19,9 @@ namespace {
 constexpr std::int64_t kRoomDivider = 50;      // 2 % of the peak
 constexpr std::size_t kAssumptions = 4;        // shown with one fix
 
-memory::Phase memory_phase(Phase phase) {
-  switch (phase) {
-    case Phase::loss: return memory::Phase::loss;
-    case Phase::backward: return memory::Phase::backward;
-    case Phase::optimizer_init:
-    case Phase::optimizer_step: return memory::Phase::first_step;
-    case Phase::init:
-    case Phase::load: return memory::Phase::init;
-    default: return memory::Phase::forward;
-  }
-}
-
 Range plan_range(const memory::Range& range) { return {range.low, range.mid, range.high}; }
 
 }  // namespace
-
-std::vector<memory::Observation> observations_of(const Diagnosis& diagnosis) {
-  using Kind = memory::Observation::Kind;
-  std::vector<memory::Observation> out;
-  const auto add = [&out](Kind kind, Bytes bytes, std::string origin) {
-    memory::Observation made;
-    made.kind = kind;
-    made.bytes = bytes;
-    made.origin = std::move(origin);
-    out.push_back(std::move(made));
-  };
-  for (const parsers::MemoryReport& report : diagnosis.memory) {
-    const std::string origin = report.printer + (report.rank ? ", rank " + std::to_string(*report.rank) : "") +
-                               (report.iteration ? ", iteration " + std::to_string(*report.iteration) : "");
-    if (report.max_allocated) add(Kind::peak_allocated, *report.max_allocated, origin);
-    if (report.allocated && report.max_allocated) add(Kind::allocated_at_rest, *report.allocated, origin);
-  }
-  if (diagnosis.ledger && diagnosis.ledger->allocated && diagnosis.ledger->tried && diagnosis.kind.starts_with("gpu.oom")) {
-    add(Kind::failed_allocation, *diagnosis.ledger->allocated + *diagnosis.ledger->tried, "the out-of-memory error");
-    if (diagnosis.phase != Phase::unknown) out.back().phase = memory_phase(diagnosis.phase);
-  }
-  return out;
-}
 
 parsers::Result<Forecast> Forecast::make(const parsers::RunConfig& config, std::vector<memory::Observation> observations, std::optional<Bytes> capacity,
                                          std::optional<Bytes> outside) {
@@ -65,6 +33,7 @@ parsers::Result<Forecast> Forecast::make(const parsers::RunConfig& config, std::
   made.calibrated_ = memory::apply(made.calibration_, made.base_, made.base_);
   made.capacity_ = capacity;
   made.outside_ = outside;
+  made.config_ = config;
   made.now_ = made.need_of(made.calibrated_);
   return made;
 }
@@ -92,6 +61,7 @@ Need Forecast::need_of(const memory::Estimate& estimate) const {
   const auto total = [&](Bytes peak) { return peak + Bytes(peak.count() / kRoomDivider) + beside; };
   need.fits = total(need.peak.mid) <= *capacity_;
   need.fits_surely = total(need.peak.high) <= *capacity_;
+  need.spare = need.fits ? *capacity_ - total(need.peak.mid) : Bytes();
   if (!need.fits) need.short_by = total(need.peak.mid) - *capacity_;
   return need;
 }
@@ -138,7 +108,16 @@ parsers::Result<Forecast> forecast_of(const Diagnosis& diagnosis, const parsers:
   }
   if (!capacity)
     if (const auto stated = config.integer(Key::gpu_capacity_bytes)) capacity = Bytes(*stated);
-  return Forecast::make(config, observations_of(diagnosis), capacity, outside);
+  const RunConfig completed = completed_config(diagnosis, config);
+  const std::vector<memory::Observation> observations = observations_of(diagnosis);
+  parsers::Result<Forecast> made = Forecast::make(completed, observations, capacity, outside);
+  if (!made.ok()) return made;
+  std::optional<Settled> settled = settle_open_amount(completed, made->uncalibrated(), observations);
+  if (!settled) return made;
+  parsers::Result<Forecast> better = Forecast::make(settled->config, observations, capacity, outside);
+  if (!better.ok()) return made;
+  better->assume(std::move(settled->text));
+  return better;
 }
 
 }  // namespace triage::signatures

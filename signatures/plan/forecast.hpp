@@ -19,6 +19,7 @@ struct Need {
   bool fits = false;                   // the middle with `room_bytes` to spare, and outside, is within the limit
   bool fits_surely = false;            // so is the upper end
   parsers::Bytes short_by;             // of the middle; 0 when it fits
+  parsers::Bytes spare;                // left of the limit beyond that; 0 when it does not fit
 };
 
 class Forecast {
@@ -35,19 +36,22 @@ class Forecast {
   const Need& now() const { return now_; }
   bool has_limit() const { return capacity_.has_value(); }
   const memory::Estimate& estimate() const { return calibrated_; }
+  const memory::Estimate& uncalibrated() const { return base_; }
   const memory::Calibration& calibration() const { return calibration_; }
+  // The configuration with what the failure itself showed beyond it (origins that begin with "inferred").
+  const parsers::RunConfig& config() const { return config_; }
+  parsers::Bytes capacity() const { return capacity_.value_or(parsers::Bytes()); }
+  void assume(std::string text) { calibrated_.assumptions.insert(calibrated_.assumptions.begin(), {"", std::move(text)}); }
 
  private:
   Need need_of(const memory::Estimate& estimate) const;
 
   memory::Estimate base_, calibrated_;
   memory::Calibration calibration_;
+  parsers::RunConfig config_;
   std::optional<parsers::Bytes> capacity_, outside_;
   Need now_;
 };
-
-// What the diagnosis says of the run's memory: the failed request, and the program's own reports.
-std::vector<memory::Observation> observations_of(const Diagnosis& diagnosis);
 
 // Saving, predicted peak and whether it fits, of a fix.
 void put_need(Fix& fix, const Need& need, const Forecast& forecast);

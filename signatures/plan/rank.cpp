@@ -26,6 +26,8 @@ constexpr std::size_t kSettings = 4;    // forms of one fix, when the program is
 constexpr int kUsualWeight = 40;        // of a fix without an order for this kind and phase
 constexpr int kUnknownCost = 5;         // taken off for a precondition that could not be checked
 constexpr int kLeastWeight = 10;        // below that a fix is not worth a line
+constexpr int kTight = 8;               // taken off a fix that leaves less than 1 / kTightDivider of the device
+constexpr std::int64_t kTightDivider = 20;
 constexpr int kSureBonus = 6;           // for a fix that fits even at the upper end of its range
 constexpr std::int64_t kLeastSaving = std::int64_t{64} << 20;  // bytes; below that a change is not worth a line
 
@@ -89,7 +91,7 @@ std::string refined(const std::string& kind) {
 
 class Planner {
  public:
-  Planner(const Diagnosis& diagnosis, const std::vector<CatalogueFix>& catalogue, PlanLimits limits)
+  Planner(const Diagnosis& diagnosis, const std::vector<CatalogueFix>& catalogue, PlanLimits limits, std::shared_ptr<const Forecast> forecast)
       : diagnosis_(diagnosis), catalogue_(catalogue), limits_(limits), facts_(facts_of(diagnosis)),
         frameworks_(frameworks_of(diagnosis)), config_(diagnosis.config),
         kind_(refined(diagnosis.kind)) {
@@ -97,12 +99,24 @@ class Planner {
     facts_["frameworks"] = frameworks_;   // an empty list: none is named
     if (!frameworks_.empty() && !config_.has(Key::framework)) config_.set(Key::framework, frameworks_.front(), "what the log shows");
     if (!under(kind_, "gpu.oom")) return;
-    if (parsers::Result<Forecast> made = forecast_of(diagnosis, config_); made.ok()) forecast_ = std::move(*made);
+    forecast_ = std::move(forecast);
+    if (!forecast_)
+      if (parsers::Result<Forecast> made = forecast_of(diagnosis, config_); made.ok()) forecast_ = std::make_shared<const Forecast>(std::move(*made));
+    if (forecast_) config_ = forecast_->config();
+    if (kind_ == "gpu.oom.fragmentation" && too_small_anyway()) {
+      kind_ = "gpu.oom.capacity";
+      facts_["kind"] = kind_;
+      pieces_are_not_all_ = true;
+    }
   }
 
   Plan run() {
     Plan plan;
+    plan.forecast = forecast_;
     if (kind_.empty() || kind_ == "none") return plan;
+    if (pieces_are_not_all_)
+      plan.verdict = "whole pieces alone would not be enough: the run needs " + parsers::bytes_text(needed_without_pieces(diagnosis_, forecast_.get())) + " of " +
+                     parsers::bytes_text(diagnosis_.ledger->capacity.value_or(parsers::Bytes()));
     std::vector<Candidate> candidates;
     for (const CatalogueFix& entry : catalogue_) {
       Candidate candidate;
@@ -152,6 +166,12 @@ class Planner {
       if (boost.when.truth(scope()) == Truth::yes) candidate.weight += boost.add;
     candidate.weight -= 2 * entry.disruption;
     return true;
+  }
+
+  // Even in one piece the memory does not suffice.
+  bool too_small_anyway() const {
+    if (!diagnosis_.ledger || !diagnosis_.ledger->capacity) return false;
+    return needed_without_pieces(diagnosis_, forecast_.get()) > *diagnosis_.ledger->capacity;
   }
 
   // In the loss one request (the logits) can be so large that freeing kept activations does not make room for it.
@@ -223,6 +243,7 @@ class Planner {
     if (!judged_by_need()) return true;
     candidate.reach = need->fits ? Reach::enough : Reach::not_enough;
     if (need->fits_surely) candidate.weight += kSureBonus;
+    if (need->fits && need->spare < parsers::Bytes(forecast_->capacity().count() / kTightDivider)) candidate.weight -= kTight;
     return true;
   }
   // In these kinds the bytes decide; in the others (fragmentation, another process) the cause does.
@@ -235,7 +256,7 @@ class Planner {
     if (best.parts.size() < 2) return;
     Fix fix = combined(best, *forecast_, facts_, [this](Candidate& candidate, const Scope& scope) { return applied(candidate, scope); });
     if (!best.need.fits)
-      plan.verdict = "nothing in the catalogue reaches it: " + fix.title + " together are still short by " + parsers::bytes_text(best.need.short_by) +
+      plan.verdict += std::string(plan.verdict.empty() ? "" : "; ") + "nothing in the catalogue reaches it: " + fix.title + " together are still short by " + parsers::bytes_text(best.need.short_by) +
                      "; more devices to shard over, or devices with more memory, would";
     plan.fixes.push_back(std::move(fix));
   }
@@ -321,7 +342,7 @@ class Planner {
     if (candidate.need)
       put_need(fix, *candidate.need, *forecast_);
     else
-      add_saving(fix, entry, diagnosis_);
+      add_saving(fix, entry, diagnosis_, forecast_.get());
     add_replay(fix, diagnosis_);
     return fix;
   }
@@ -335,13 +356,14 @@ class Planner {
   std::vector<std::string> frameworks_;
   parsers::RunConfig config_;           // with the framework, where only other lines name it
   std::string kind_;
-  std::optional<Forecast> forecast_;    // of a device memory failure whose configuration is known
+  std::shared_ptr<const Forecast> forecast_;    // of a device memory failure whose configuration is known
+  bool pieces_are_not_all_ = false;     // fragmentation, and too little memory beside it
 };
 
 }  // namespace
 
-Plan plan_fixes(const Diagnosis& diagnosis, const std::vector<CatalogueFix>& catalogue, PlanLimits limits) {
-  return Planner(diagnosis, catalogue, limits).run();
+Plan plan_fixes(const Diagnosis& diagnosis, const std::vector<CatalogueFix>& catalogue, PlanLimits limits, std::shared_ptr<const Forecast> forecast) {
+  return Planner(diagnosis, catalogue, limits, std::move(forecast)).run();
 }
 
 }  // namespace triage::signatures

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "parsers/base/quantity.hpp"
+#include "signatures/plan/observed.hpp"
 
 namespace triage::signatures {
 
@@ -25,20 +26,38 @@ void measured(Fix& fix, Bytes low, Bytes mid, Bytes high) {
   fix.basis = Basis::measured;
 }
 
+Bytes outside_of(const Ledger& ledger) {
+  Bytes sum = ledger.outside_pytorch.value_or(Bytes());
+  for (const parsers::ProcessMemory& other : ledger.other_processes) sum += other.bytes;
+  return sum;
+}
+
 // Reserved but unallocated memory becomes usable; the peak is then what is allocated, the failed request and what stands
 // outside the allocator (context, libraries).
-void fragmentation(Fix& fix, const Ledger& ledger) {
+void fragmentation(Fix& fix, const Diagnosis& diagnosis, const Forecast* forecast) {
+  const Ledger& ledger = *diagnosis.ledger;
   if (!ledger.reserved_unallocated || ledger.reserved_unallocated->count() <= 0) return;
   const Bytes all = *ledger.reserved_unallocated;
   const Bytes least = ledger.tried ? std::min(*ledger.tried, all) : all;
   measured(fix, least, all, all);
   if (!ledger.allocated || !ledger.tried) return;
-  Bytes peak = *ledger.allocated + *ledger.tried;
-  if (ledger.outside_pytorch) peak += *ledger.outside_pytorch;
-  for (const parsers::ProcessMemory& other : ledger.other_processes) peak += other.bytes;
-  fix.predicted_peak = peak;
-  if (ledger.capacity) fix.fits = peak <= *ledger.capacity;
+  const Bytes needed = needed_without_pieces(diagnosis, forecast);
+  fix.predicted_peak = needed - outside_of(ledger);
+  if (ledger.capacity) fix.fits = needed <= *ledger.capacity;
+  if (!forecast) fix.assumes.push_back("nothing after the failed request needs more than is counted here: the configuration is not known well enough");
 }
+
+}  // namespace
+
+Bytes needed_without_pieces(const Diagnosis& diagnosis, const Forecast* forecast) {
+  if (!diagnosis.ledger || !diagnosis.ledger->allocated || !diagnosis.ledger->tried) return {};
+  const Ledger& ledger = *diagnosis.ledger;
+  Bytes peak = *ledger.allocated + *ledger.tried + rest_of_loss(diagnosis, true);
+  if (forecast) peak = std::max(peak, forecast->now().peak.mid);
+  return peak + outside_of(ledger);
+}
+
+namespace {
 
 void other_processes(Fix& fix, const Ledger& ledger) {
   Bytes sum;
@@ -70,12 +89,12 @@ std::string lacking(const parsers::RunConfig& config) {
 
 }  // namespace
 
-void add_saving(Fix& fix, const CatalogueFix& entry, const Diagnosis& diagnosis) {
+void add_saving(Fix& fix, const CatalogueFix& entry, const Diagnosis& diagnosis, const Forecast* forecast) {
   if (!diagnosis.kind.starts_with("gpu.oom")) return;
   if (diagnosis.ledger) {
     const Ledger& ledger = *diagnosis.ledger;
     if (within_kind(diagnosis, "gpu.oom.fragmentation") && fix.id == "allocator.expandable")
-      fragmentation(fix, ledger);
+      fragmentation(fix, diagnosis, forecast);
     if (within_kind(diagnosis, "gpu.oom.other_process") &&
         (fix.id == "process.stale" || fix.id == "device.free_card" || fix.id == "process.one_device"))
       other_processes(fix, ledger);
@@ -89,7 +108,7 @@ void add_saving(Fix& fix, const CatalogueFix& entry, const Diagnosis& diagnosis)
     // one chunk of (at least) eight, when output layer and loss are computed together.
     if (diagnosis.phase == Phase::loss && ledger.tried && ledger.tried->count() > 0) {
       const std::int64_t tried = ledger.tried->count();
-      if (fix.id == "loss.fused_linear" || fix.id == "loss.chunked")
+      if (fix.id == "loss.fused_linear" || fix.id == "loss.liger" || fix.id == "loss.chunked")
         measured(fix, Bytes(tried - tried / 8), Bytes(tried), Bytes(tried));
       else if (fix.id == "micro_batch.halve")
         measured(fix, Bytes(tried / 2), Bytes(tried / 2), Bytes(tried / 2));

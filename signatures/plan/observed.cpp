@@ -1,0 +1,170 @@
+#include "signatures/plan/observed.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "parsers/base/quantity.hpp"
+
+namespace triage::signatures {
+
+using parsers::Bytes;
+using parsers::Key;
+using parsers::RunConfig;
+
+namespace {
+
+constexpr int kSteps = 24;                     // bisections of an open amount
+constexpr std::int64_t kWorthIt = std::int64_t{256} << 20;   // bytes; a smaller gap settles nothing
+
+memory::Phase memory_phase(Phase phase) {
+  switch (phase) {
+    case Phase::loss: return memory::Phase::loss;
+    case Phase::backward: return memory::Phase::backward;
+    case Phase::optimizer_init:
+    case Phase::optimizer_step: return memory::Phase::optimizer_step;
+    case Phase::init:
+    case Phase::load: return memory::Phase::init;
+    default: return memory::Phase::forward;
+  }
+}
+
+bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+// No step was completed that the log would show.
+bool in_first_step(const Diagnosis& diagnosis) {
+  if (diagnosis.root.step) return *diagnosis.root.step <= 1;
+  return std::none_of(diagnosis.memory.begin(), diagnosis.memory.end(), [](const parsers::MemoryReport& r) { return r.max_allocated.has_value(); });
+}
+
+// The largest value (of `most`, in whole units) whose model does not exceed what was seen.
+std::int64_t solve(std::int64_t most, const std::function<std::optional<Bytes>(std::int64_t)>& model, Bytes seen) {
+  std::int64_t low = 0, high = most;
+  for (int i = 0; i < kSteps && high - low > 1; ++i) {
+    const std::int64_t middle = low + (high - low) / 2;
+    const std::optional<Bytes> bytes = model(middle);
+    if (bytes && *bytes <= seen) low = middle;
+    else high = middle;
+  }
+  const std::optional<Bytes> all = model(most);
+  return all && *all <= seen ? most : low;
+}
+
+}  // namespace
+
+Bytes rest_of_loss(const Diagnosis& diagnosis, bool to_backward) {
+  if (diagnosis.phase != Phase::loss || !diagnosis.ledger || !diagnosis.ledger->tried || diagnosis.root.frames.empty()) return {};
+  const std::int64_t tried = diagnosis.ledger->tried->count();
+  if (tried <= 0 || tried > (std::int64_t{1} << 50)) return {};
+  // Bytes a logit. transformers: src/transformers/loss/loss_utils.py (ForCausalLMLoss: logits.float()), torch.nn.functional.cross_entropy:
+  // 2 logits, 4 fp32 copy, 4 log-soft-max; backward 2 more. Measured: 10 and 12 (docs/memory-model-pytorch.md).
+  const parsers::Frame& inner = diagnosis.root.frames.back();
+  const bool wide = diagnosis.config.text(Key::dtype).value_or("") == "fp32" && !diagnosis.config.has(Key::autocast);
+  if (wide) return Bytes(contains(inner.file, "modules/linear.py") ? (to_backward ? 2 : 1) * tried : 0);
+  if (contains(inner.file, "modules/linear.py") || inner.function == "linear") return Bytes((to_backward ? 5 : 4) * tried);
+  if (inner.function == "ForCausalLMLoss" || inner.function == "convert_to_fp32") return Bytes(tried + (to_backward ? tried / 2 : 0));
+  if (inner.function == "cross_entropy" || inner.function == "log_softmax") return Bytes(to_backward ? tried / 2 : 0);
+  return {};
+}
+
+std::vector<memory::Observation> observations_of(const Diagnosis& diagnosis) {
+  using Kind = memory::Observation::Kind;
+  std::vector<memory::Observation> out;
+  const auto add = [&out](Kind kind, Bytes bytes, std::string origin) {
+    memory::Observation made;
+    made.kind = kind;
+    made.bytes = bytes;
+    made.origin = std::move(origin);
+    out.push_back(std::move(made));
+  };
+  for (const parsers::MemoryReport& report : diagnosis.memory) {
+    const std::string origin = report.printer + (report.rank ? ", rank " + std::to_string(*report.rank) : "") +
+                               (report.iteration ? ", iteration " + std::to_string(*report.iteration) : "");
+    if (report.max_allocated) add(Kind::peak_allocated, *report.max_allocated, origin);
+    if (report.allocated && report.max_allocated) add(Kind::allocated_at_rest, *report.allocated, origin);
+  }
+  if (diagnosis.ledger && diagnosis.ledger->allocated && diagnosis.ledger->tried && diagnosis.kind.starts_with("gpu.oom")) {
+    const Bytes rest = rest_of_loss(diagnosis, false);
+    add(Kind::failed_allocation, *diagnosis.ledger->allocated + *diagnosis.ledger->tried + rest,
+        rest.count() > 0 ? "the out-of-memory error, with what the loss asks for after it" : "the out-of-memory error");
+    if (diagnosis.phase != Phase::unknown) out.back().phase = memory_phase(diagnosis.phase);
+    out.back().before_states = in_first_step(diagnosis);
+    // Megatron's main gradients stand in buffers from the start.
+    const auto& programs = diagnosis.config.frameworks();
+    const bool buffers = std::any_of(programs.begin(), programs.end(), [](const std::string& name) {
+      return name == "megatron-lm" || name == "megatron-bridge" || name == "nemo" || name == "deepspeed";
+    });
+    out.back().before_gradients = out.back().before_states && !buffers && (diagnosis.phase == Phase::loss || diagnosis.phase == Phase::forward);
+  }
+  return out;
+}
+
+RunConfig completed_config(const Diagnosis& diagnosis, RunConfig config) {
+  if (config.has(Key::attention)) return config;
+  // transformers: src/transformers/integrations/*.py, models/*/modeling_*.py: the function that computes attention.
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kKernels = {{{"eager_attention_forward", "eager"},
+                                                                                      {"sdpa_attention_forward", "sdpa"},
+                                                                                      {"flash_attention_forward", "flash"},
+                                                                                      {"flex_attention_forward", "flex"}}};
+  for (const parsers::Frame& frame : diagnosis.root.frames)
+    for (const auto& [function, kernel] : kKernels)
+      if (frame.function == function) config.set(Key::attention, std::string(kernel), "inferred: the traceback's " + std::string(function));
+  return config;
+}
+
+std::optional<Settled> settle_open_amount(const RunConfig& config, const memory::Estimate& estimate, const std::vector<memory::Observation>& observations) {
+  const auto failed = std::find_if(observations.begin(), observations.end(), [](const memory::Observation& o) {
+    return o.kind == memory::Observation::Kind::failed_allocation && o.phase &&
+           (*o.phase == memory::Phase::forward || *o.phase == memory::Phase::loss || *o.phase == memory::Phase::backward);
+  });
+  if (failed == observations.end()) return std::nullopt;
+  if (std::any_of(observations.begin(), observations.end(), [](const memory::Observation& o) { return o.kind == memory::Observation::Kind::peak_allocated; }))
+    return std::nullopt;   // completed steps say more than a failed request
+  if (failed->bytes.count() - memory::modelled(*failed, estimate).count() < kWorthIt) return std::nullopt;
+  const auto model = [&](const RunConfig& changed) -> std::optional<Bytes> {
+    const parsers::Result<memory::Estimate> made = memory::estimate(changed);
+    if (!made.ok()) return std::nullopt;
+    return memory::modelled(*failed, *made);
+  };
+  const memory::ModelShape& shape = estimate.shape;
+  if (shape.vision && !shape.vision->frozen && shape.vision->patches == 0) {
+    const std::int64_t batch = std::max<std::int64_t>(1, config.integer(Key::micro_batch).value_or(1)), merge = shape.vision->merge * shape.vision->merge;
+    const std::int64_t most = std::min<std::int64_t>(std::max<std::int64_t>(0, config.integer(Key::seq_length).value_or(0)), 1 << 14);   // merged patches of one sample
+    const auto with = [&](std::int64_t tokens) {
+      RunConfig changed = config;
+      const std::string origin = "inferred: from what was allocated when it failed";
+      changed.set(Key::images, batch, origin);
+      changed.set(Key::image_grid_height, merge, origin);
+      changed.set(Key::image_grid_width, std::max<std::int64_t>(1, tokens), origin);
+      return changed;
+    };
+    const std::int64_t tokens = solve(most, [&](std::int64_t n) { return n == 0 ? std::optional<Bytes>(Bytes()) : model(with(n)); }, failed->bytes);
+    if (tokens > 0)
+      return Settled{with(tokens), std::to_string(tokens * merge * batch) + " image patches in a micro batch, " +
+                                       (tokens == most ? "as many as its tokens allow" : "from what was allocated when it failed") +
+                                       ": the log states no images"};
+  }
+  const bool open = shape.has_experts() && estimate.layout.expert > 1 && !config.has(Key::moe_capacity_factor) && !config.has(Key::moe_imbalance);
+  if (open) {
+    const auto with = [&](std::int64_t hundredths) {
+      RunConfig changed = config;
+      changed.set(Key::moe_imbalance, 1 + static_cast<double>(hundredths) / 100, "inferred: from what was allocated when it failed");
+      return changed;
+    };
+    const std::int64_t most = std::min<std::int64_t>(100 * (estimate.layout.expert - 1), 100000);
+    const std::int64_t hundredths = solve(most, [&](std::int64_t n) { return model(with(n)); }, failed->bytes);
+    if (hundredths > 0) {
+      char factor[32];
+      std::snprintf(factor, sizeof factor, "%.2f", 1 + static_cast<double>(hundredths) / 100);
+      return Settled{with(hundredths), "this rank's experts receive at least " + std::string(factor) +
+                                           " times the mean number of rows: so much was allocated when it failed"};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace triage::signatures

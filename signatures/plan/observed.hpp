@@ -1,0 +1,35 @@
+// What a failed run's own figures say to the memory model: observations, and settings that the log does not state but the failure shows
+// (attention kernel, image patches, routing of experts).
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "parsers/config/run_config.hpp"
+#include "signatures/memory/calibrate.hpp"
+#include "signatures/memory/estimate.hpp"
+#include "signatures/verdict/diagnosis.hpp"
+
+namespace triage::signatures {
+
+// The failed request, and the program's own reports.
+std::vector<memory::Observation> observations_of(const Diagnosis& diagnosis);
+
+// The failed request was not the last of the loss: what the same loss asks for after it, in bytes at once. Known for
+// torch.nn.functional.cross_entropy on whole logits (transformers, own loops); 0 elsewhere. to_backward: up to the highest moment of the
+// backward pass of the loss, else up to that of the forward pass.
+parsers::Bytes rest_of_loss(const Diagnosis& diagnosis, bool to_backward);
+
+// The configuration with what the traceback shows beyond it: the attention kernel. Origins begin with "inferred".
+parsers::RunConfig completed_config(const Diagnosis& diagnosis, parsers::RunConfig config);
+
+// An amount that the model leaves open (patches of images, rows of a rank's experts), set so that the model meets what was allocated when
+// the run failed. Empty: nothing is open, or the failure does not show more than the model has.
+struct Settled {
+  parsers::RunConfig config;
+  std::string text;                    // one sentence, for the assumptions
+};
+std::optional<Settled> settle_open_amount(const parsers::RunConfig& config, const memory::Estimate& estimate,
+                                          const std::vector<memory::Observation>& observations);
+
+}  // namespace triage::signatures
