@@ -10,6 +10,7 @@
 #include "daemon/cli/what_if.hpp"
 #include "daemon/http/snapshot_html.hpp"
 #include "daemon/http/snapshot_json.hpp"
+#include "daemon/http/what_if_json.hpp"
 #include "daemon/pipeline/snapshot_file.hpp"
 #include "daemon/tail/input.hpp"
 

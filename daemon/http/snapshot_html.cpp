@@ -170,14 +170,18 @@ Json device_json(const SnapshotAnalysis& analysis, const DeviceAnalysis& device,
 
 }  // namespace
 
-std::string snapshot_html(const SnapshotAnalysis& analysis) {
+Json snapshot_graph_json(const SnapshotAnalysis& analysis) {
   Json frames = Json::array(), devices = Json::array();
   std::vector<std::int64_t> frame_numbers(analysis.snapshot.stacks.frames(), -1);
   for (const DeviceAnalysis& device : analysis.devices) devices.push_back(device_json(analysis, device, frame_numbers, frames));
   std::string note = "allocator snapshot of PyTorch";
   if (!analysis.snapshot.settings.configuration.empty()) note += ", PYTORCH_CUDA_ALLOC_CONF=" + analysis.snapshot.settings.configuration;
   if (analysis.snapshot.cut) note += ", cut: " + analysis.snapshot.cut->message();
-  const std::string data = json_text(Json{{"file", analysis.file}, {"note", note}, {"frames", std::move(frames)}, {"devices", std::move(devices)}}, -1);
+  return {{"file", analysis.file}, {"note", note}, {"frames", std::move(frames)}, {"devices", std::move(devices)}};
+}
+
+std::string snapshot_html(const SnapshotAnalysis& analysis) {
+  const std::string data = json_text(snapshot_graph_json(analysis), -1);
   std::string safe;   // no text of the file may end the script element
   safe.reserve(data.size());
   for (const char c : data) {

@@ -4,9 +4,16 @@
 
 #include <string>
 
+#include "daemon/http/json_view.hpp"
 #include "daemon/pipeline/snapshot_file.hpp"
 
 namespace triage::daemon {
+
+// What the page draws: {"file", "note", "frames": [text], "devices": [{"device", "facts": [[name, bytes or text]], "moment",
+// "categories": [[name, bytes, guessed]], "timeline": [[us, allocated low, allocated high, reserved]], "stretch": events a point,
+// "stacks": [{"b": bytes, "c": category, "f": frames, outermost first}],
+// "segments": [{"b": bytes, "a": in use, "n": name, "k": [[bytes, state, stack or -1]]}]}]}. state: 0 allocated, 1 waits for a stream, 2 free.
+Json snapshot_graph_json(const SnapshotAnalysis& analysis);
 
 // The analysis needs a timeline (SummaryOptions::timeline_points).
 std::string snapshot_html(const SnapshotAnalysis& analysis);
