@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "daemon/tail/tailer.hpp"
-#include "support/tail_world.hpp"
+#include "tests/support/tail_world.hpp"
 
 using namespace triage::daemon;
 using namespace triage::tests;

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "daemon/tail/posix_file_system.hpp"
-#include "support/fake_file_system.hpp"
+#include "tests/support/fake_file_system.hpp"
 
 namespace triage::tests {
 
