@@ -33,6 +33,9 @@ Json row_json(const db::HistoryRow& row) {
           {"rank", row.rank ? Json(*row.rank) : Json(nullptr)},
           {"kept_at", time_text(row.kept_at)},
           {"occurred_at", row.occurred_at ? Json(time_text(*row.occurred_at)) : Json(nullptr)},
+          {"state", db::incident_state_name(row.state)},
+          {"opened_at", row.opened_at ? Json(time_text(*row.opened_at)) : Json(nullptr)},
+          {"changed_at", row.changed_at ? Json(time_text(*row.changed_at)) : Json(nullptr)},
           {"same_cause", row.seen}};
 }
 
@@ -40,10 +43,22 @@ std::string text_of(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
 }
 
+// "open", "closed": of the service; what a scan kept has no state.
+std::string state_text(const db::HistoryRow& row) {
+  return row.state == db::IncidentState::kept ? std::string() : std::string(db::incident_state_name(row.state));
+}
+
+// "loss.fused", or what was changed where no fix of the catalogue stands for it.
+std::string change_text(const db::FixRecord& record) { return record.fix.empty() ? one_line(record.settings, 200) : record.fix; }
+
 // The kept answer, told again from its JSON: it may come from an older triage.
 std::string kept_text(const db::Kept& kept) {
   const Json answer = Json::parse(kept.answer, nullptr, false);
-  std::string out = kept.row.kind + "  (kept " + time_text(kept.row.kept_at) + ")\n  " + kept.row.summary + "\n  " + one_line(kept.row.source, 300) +
+  const std::string state = state_text(kept.row);
+  const std::string when = state.empty() ? "kept " + time_text(kept.row.kept_at)
+                                         : state + ", opened " + time_text(kept.row.opened_at.value_or(kept.row.kept_at)) + ", changed " +
+                                               time_text(kept.row.changed_at.value_or(kept.row.kept_at));
+  std::string out = kept.row.kind + "  (" + when + ")\n  " + kept.row.summary + "\n  " + one_line(kept.row.source, 300) +
                     ":" + std::to_string(kept.row.line) + "\n";
   if (answer.is_object()) {
     out += "  " + one_line(text_of(answer.value("root", Json::object()).value("text", Json(nullptr))), 400) + "\n";
@@ -82,7 +97,8 @@ int history_command(const HistoryCommand& command) {
     std::string kind = row.kind;
     kind.resize(std::max<std::size_t>(kind.size(), 24), ' ');
     print(row.id.substr(0, 12) + "  " + time_text(row.kept_at).substr(0, 19) + "  " + kind + "  x" + std::to_string(row.seen) + "  " +
-          one_line(row.source, 60) + ":" + std::to_string(row.line) + (row.rank ? "  rank " + std::to_string(*row.rank) : "") + "\n");
+          one_line(row.source, 60) + ":" + std::to_string(row.line) + (row.rank ? "  rank " + std::to_string(*row.rank) : "") +
+          (row.state == db::IncidentState::kept ? "" : "  " + state_text(row)) + "\n");
   }
   if (rows->empty()) print("no incidents kept in " + command.database + "\n");
   return kNothingFound;
@@ -138,7 +154,7 @@ int feedback_command(const FeedbackCommand& command) {
   const auto records = store->fix_records(kept->row.fingerprint);
   if (records.ok())
     for (const db::FixRecord& record : *records)
-      print("  " + record.fix + " helped " + std::to_string(record.helped) + " of " + std::to_string(record.tried) + " times for this cause\n");
+      print("  " + change_text(record) + " helped " + std::to_string(record.helped) + " of " + std::to_string(record.tried) + " times for this cause\n");
   return kNothingFound;
 }
 

@@ -124,6 +124,17 @@ id=$("$triage" history --db kept.db | head -1 | cut -d' ' -f1)
 expect "show" 0 "fix 1" -- "$triage" show "$id" --db kept.db
 expect "feedback" 0 "helped 1 of 1" -- "$triage" feedback "$id" --db kept.db --fix loss.chunked --helped --note "it ran"
 expect "show with feedback" 0 "it ran" -- "$triage" show "$id" --db kept.db
+if command -v sqlite3 > /dev/null; then   # as the service marks it
+  cp kept.db live.db
+  sqlite3 live.db "INSERT INTO tracked SELECT id, job, attempt, 0, kept_at, kept_at, 3 FROM incident"
+  expect "history tells what is open" 0 "  open" -- "$triage" history --db live.db
+  expect "history as JSON tells it" 0 '"state": "open"' -- "$triage" history --db live.db --format json
+  expect "show tells it" 0 "(open, opened " -- "$triage" show "$id" --db live.db
+  sqlite3 live.db "UPDATE tracked SET closed = 1"
+  expect "show tells what is closed" 0 "(closed, opened " -- "$triage" show "$id" --db live.db
+else
+  echo "skipped: no sqlite3 here to mark an incident as the service does"
+fi
 expect "feedback without a word" 2 "--helped or --failed" -- "$triage" feedback "$id" --db kept.db --fix loss.chunked
 expect "feedback on a fix that is none" 2 "no fix has the id 'loss.chunkd'" -- "$triage" feedback "$id" --db kept.db --fix loss.chunkd --helped
 mkdir sealed; cp kept.db sealed/; chmod 444 sealed/kept.db; chmod 555 sealed
