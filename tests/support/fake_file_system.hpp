@@ -88,9 +88,13 @@ class FakeFileSystem final : public daemon::FileSystem {
   void take_descriptors_back() { ++epoch_; }
 
   // What the tailer asks.
-  Result<daemon::FileInfo> info(const std::string& path, bool = true) override {
+  Result<daemon::FileInfo> info(const std::string& path, bool follow = true) override {
     ++infos;
+    if (!follow && links.count(path)) return daemon::FileInfo{device, 0, 0, 1, 0, daemon::FileKind::link};
     const BodyPtr body = find(path);
+    const auto link = links.find(path);
+    if (const std::string real = link == links.end() ? path : link->second; !body && is_folder(real))
+      return daemon::FileInfo{device, std::hash<std::string>()(real), 0, 1, 0, daemon::FileKind::folder};
     if (pipes.count(path)) return daemon::FileInfo{device, 1, 0, 1, 0, daemon::FileKind::other};
     if (!body) return missing(path);
     return info_of(*body);
@@ -103,10 +107,12 @@ class FakeFileSystem final : public daemon::FileSystem {
     if (!body) return missing(path);
     return std::unique_ptr<daemon::OpenFile>(std::make_unique<Open>(*this, body));
   }
-  Result<std::vector<daemon::FolderEntry>> list(const std::string& folder) override {
+  Result<std::vector<daemon::FolderEntry>> list(const std::string& named) override {
     ++lists;
     std::map<std::string, daemon::FolderEntry> out;
-    const std::string front = folder + "/";
+    const auto link = links.find(named);
+    const std::string folder = link == links.end() ? named : link->second;
+    const std::string front = folder == "/" ? "/" : folder + "/";
     const auto add = [&](const std::string& path, std::uint64_t inode, daemon::FileKind kind) {
       if (!path.starts_with(front)) return;
       const std::size_t slash = path.find('/', front.size());
@@ -164,6 +170,13 @@ class FakeFileSystem final : public daemon::FileSystem {
     return it == names.end() ? nullptr : it->second;
   }
   static Error missing(const std::string& path) { return Error(ErrorCode::not_found, "no such file: " + path); }
+  bool is_folder(const std::string& path) const {
+    if (path == "/") return true;
+    const std::string front = path + "/";
+    const auto below = names.lower_bound(front);
+    const auto linked = links.lower_bound(front);
+    return (below != names.end() && below->first.starts_with(front)) || (linked != links.end() && linked->first.starts_with(front));
+  }
   std::int64_t tick() const { return now_ns - now_ns % 4'000'000; }   // the kernel's coarse clock
 
   std::shared_ptr<std::set<std::uint64_t>> free_ = std::make_shared<std::set<std::uint64_t>>();
