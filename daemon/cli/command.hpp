@@ -91,8 +91,9 @@ struct FeedbackCommand {
 };
 int feedback_command(const FeedbackCommand& command);
 
-// Loads the rules with the user's files over them; faults go to stderr, and the result is null.
-std::shared_ptr<const Knowledge> knowledge_or_complain(const std::vector<std::string>& rule_paths);
+// Loads the rules with the user's files over them; faults go to stderr, and the result is null. `checked`: lint and examples of the
+// user's files count as well; what a scan can do without is only told.
+std::shared_ptr<const Knowledge> knowledge_or_complain(const std::vector<std::string>& rule_paths, bool checked = true);
 // Files of rules that the paths name (a folder gives its *.yaml), read whole. Errors as for input files.
 struct RuleTexts {
   std::vector<std::string> names, texts;

@@ -73,7 +73,7 @@ parsers::Result<RuleTexts> read_rule_files(const std::vector<std::string>& paths
   return out;
 }
 
-std::shared_ptr<const Knowledge> knowledge_or_complain(const std::vector<std::string>& rule_paths) {
+std::shared_ptr<const Knowledge> knowledge_or_complain(const std::vector<std::string>& rule_paths, bool checked) {
   static const std::string kSiteRules = "/etc/triaged/rules.d";
   std::vector<std::string> paths = rule_paths;
   std::error_code ignored;
@@ -83,8 +83,9 @@ std::shared_ptr<const Knowledge> knowledge_or_complain(const std::vector<std::st
     complain(texts.error());
     return nullptr;
   }
-  LoadedKnowledge loaded = load_knowledge(texts->files());
+  LoadedKnowledge loaded = load_knowledge(texts->files(), checked);
   complain(loaded.faults);
+  complain(loaded.notes);
   return loaded.knowledge;
 }
 

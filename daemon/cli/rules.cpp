@@ -100,7 +100,7 @@ int rules_command(const RulesCommand& command) {
     print(signatures::new_rule(command.line));
     return kNothingFound;
   }
-  const auto knowledge = knowledge_or_complain(command.files);
+  const auto knowledge = knowledge_or_complain(command.files, false);   // check() does it
   if (!knowledge) return kTrouble;
   switch (command.what) {
     case What::check: return check(*knowledge);

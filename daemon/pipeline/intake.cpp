@@ -28,9 +28,10 @@ constexpr std::size_t kTailBytes = 512;
 constexpr int kHeadLines = 16;           // where the first clock is looked for
 constexpr std::size_t kTailLines = 16;   // enough for the last exception and the last clock
 constexpr std::size_t kTailSpool = 4096; // bytes of them
+constexpr std::size_t kUnfinished = 32;
 constexpr std::size_t kProcesses = 4096;
 constexpr std::size_t kNodes = 16;  // more than one is all that is asked
-constexpr int kBadSteps = 3;             // with one or two a loss scale is still being found
+constexpr int kBadSteps = 3;             // with one or two a loss scale is still being found; Keras prints one line an epoch
 constexpr int kLastExceptionLines = 12;  // from the end of a log: an exception without a traceback so near to it ended the program
 
 int rank_of(const Finding& finding) {
@@ -228,7 +229,12 @@ void Intake::take_tracebacks(std::vector<parsers::Traceback> tracebacks) {
         explained = true;
     }
     const auto noted = exceptions_.find(traceback.exception_line);
-    if (noted == exceptions_.end()) continue;
+    if (noted == exceptions_.end()) {
+      if (!traceback.exception.empty() || traceback.frames.empty() || traceback.language != parsers::Traceback::Language::python) continue;
+      if (out_.unfinished.size() >= kUnfinished) out_.unfinished.erase(out_.unfinished.begin());
+      out_.unfinished.push_back(std::move(traceback));
+      continue;
+    }
     Finding finding = std::move(noted->second);
     exceptions_.erase(noted);
     if (explained || traceback.language != parsers::Traceback::Language::python) continue;
@@ -367,7 +373,7 @@ void Intake::note_bad_loss() {
   for (auto p = out_.progress.rbegin(); p != out_.progress.rend(); ++p) {
     if (!p->loss) continue;
     if (std::isfinite(*p->loss)) break;
-    if (p->line != last_line) ++steps;
+    if (p->line != last_line) steps += p->printer == "keras" ? kBadSteps : 1;
     last_line = p->line;
     first = &*p;
   }
@@ -383,7 +389,7 @@ void Intake::note_bad_loss() {
   finding.text = finding.message = evidence->text;
   finding.rank = first->rank;
   finding.time = first->time;
-  finding.summary = "The loss is not a number in the last " + std::to_string(steps) + " printed steps; the run went on without learning.";
+  finding.summary = "The loss is not a number in the last steps that were printed; the run went on without learning.";
   finding.help = "Resume from a checkpoint before it, with a lower learning rate, bf16 in place of fp16, or another data order; check the batch of the first bad step.";
   finding.fixes = {"precision", "data"};
   keep(std::move(finding));

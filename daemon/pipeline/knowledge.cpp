@@ -1,10 +1,13 @@
 #include "daemon/pipeline/knowledge.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "parsers/config/config_reader.hpp"
 #include "parsers/events/event_reader.hpp"
 #include "parsers/records/traceback.hpp"
+#include "signatures/match/rule_examples.hpp"
+#include "signatures/match/rule_lint.hpp"
 
 namespace triage::daemon {
 
@@ -25,6 +28,19 @@ void append(std::vector<parsers::Error>& to, std::vector<parsers::Error>&& from)
   for (parsers::Error& error : from) to.push_back(std::move(error));
 }
 
+// What lint and the examples say of the rules in the user's files. The shipped ones are checked by our tests.
+void check_user_rules(std::span<const signatures::Signature> rules, const signatures::SignatureSet* set,
+                      std::span<const signatures::RuleFile> user, LoadedKnowledge& out) {
+  const auto of_user = [&](const parsers::Error& fault) {
+    return fault.place() && std::any_of(user.begin(), user.end(), [&](const auto& file) { return file.name == fault.place()->file; });
+  };
+  for (parsers::Error& fault : signatures::lint(rules))
+    if (of_user(fault)) (signatures::is_grave(fault) ? out.faults : out.notes).push_back(std::move(fault));
+  if (set == nullptr) return;
+  for (parsers::Error& fault : signatures::check_examples(*set))
+    if (of_user(fault)) out.faults.push_back(std::move(fault));
+}
+
 }  // namespace
 
 std::string program_version() { return TRIAGE_VERSION; }
@@ -35,7 +51,7 @@ const std::vector<signatures::CatalogueFix>& Knowledge::fixes() const {
   return fixes_;
 }
 
-LoadedKnowledge load_knowledge(std::span<const signatures::RuleFile> user_rules) {
+LoadedKnowledge load_knowledge(std::span<const signatures::RuleFile> user_rules, bool checked) {
   LoadedKnowledge out;
   std::vector<signatures::RuleFile> shipped;
   for (const parsers::EmbeddedFile& file : signatures::embedded_rules()) shipped.push_back({std::string(file.path), file.text});
@@ -55,7 +71,10 @@ LoadedKnowledge load_knowledge(std::span<const signatures::RuleFile> user_rules)
   for (std::size_t i = 0; i < config_readers.size(); ++i) table.add(config_readers[i]->triggers(), {Wake::Who::config_reader, i});
   table.add(parsers::memory_report_literals(), {Wake::Who::memory_report, 0});
 
+  std::vector<signatures::Signature> to_check;
+  if (!user_rules.empty()) to_check = rules.rules;
   auto set = signatures::SignatureSet::compile(std::move(rules.rules), table.literals, out.faults);
+  if (!user_rules.empty() && (checked || !set)) check_user_rules(to_check, set.get(), user_rules, out);
   if (!set || !out.faults.empty()) return out;
   auto knowledge = std::make_shared<Knowledge>();
   knowledge->rules = std::move(set);

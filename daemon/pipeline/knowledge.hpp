@@ -38,10 +38,12 @@ struct Knowledge {
 struct LoadedKnowledge {
   std::shared_ptr<const Knowledge> knowledge;   // null when there is a fault
   std::vector<parsers::Error> faults;
+  std::vector<parsers::Error> notes;            // of the user's rules: what `rules check` complains of and a scan can do without
 };
 
-// The embedded rules, with the user's rules over them.
-LoadedKnowledge load_knowledge(std::span<const signatures::RuleFile> user_rules);
+// The embedded rules, with the user's rules over them. The user's are linted and their examples run, unless they are loaded to be worked
+// on (`checked` false). All faults at once.
+LoadedKnowledge load_knowledge(std::span<const signatures::RuleFile> user_rules, bool checked = true);
 
 // Version of this program: "0.1.0".
 std::string program_version();

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t kFailures = 16'384;       // rows of one table; one a rank at most
 constexpr std::size_t kForeignLines = 64;       // lines that are not of the table, between two that are
+constexpr std::size_t kFieldBytes = 256;        // of a row's line, kept as evidence
 constexpr std::size_t kTracebackHead = 4 * 1024, kTracebackTail = 8 * 1024;  // of a failure's traceback, bytes kept
 
 // "2026-12-01_13:19:02"; the launcher's local clock, taken as UTC.
@@ -88,7 +89,7 @@ class ElasticTableReader final : public EventReader {
         in_traceback_ = false;
         break;
       case Part::field:
-        if (!field(line, record.line.number)) return Offer::ended_before;
+        if (!field(line, record)) return Offer::ended_before;
         break;
     }
     foreign_ = 0;
@@ -148,7 +149,8 @@ class ElasticTableReader final : public EventReader {
     return complete_;
   }
 
-  bool field(std::string_view line, std::uint64_t number) {
+  bool field(std::string_view line, const Record& record) {
+    const std::uint64_t number = record.line.number;
     const auto key = key_of(line);
     const auto value = trim(line.substr(line.find(':') + 1));
     auto& rows = table_.failures;
@@ -163,6 +165,8 @@ class ElasticTableReader final : public EventReader {
     Scan scan(value);
     if (key == "time") {
       row.time = read_time(value);
+      row.time_line = number;
+      row.text = row.time_text = repair_utf8(trim_right(record.line.text).substr(0, kFieldBytes));
     } else if (key == "host") {
       row.host = std::string(value);
     } else if (key == "rank") {
@@ -172,6 +176,7 @@ class ElasticTableReader final : public EventReader {
       row.exit_code = narrow(scan.integer());
       if (scan.after("pid:")) row.pid = scan.integer();
       row.line = number;
+      row.text = repair_utf8(trim_right(record.line.text).substr(0, kFieldBytes));
     } else if (key == "error_file") {
       if (value != "<N/A>") row.error_file = std::string(value);
     } else {

@@ -94,7 +94,10 @@ struct ElasticFailure {
   std::optional<std::int64_t> pid;
   std::string error_file, traceback;
   bool root = false;                            // "Root Cause (first observed failure)"
-  std::uint64_t line = 0;
+  std::uint64_t line = 0;                       // of its exit code, else of its time
+  std::string text;                             // that line as printed
+  std::uint64_t time_line = 0;
+  std::string time_text;                        // the line of its time as printed
 };
 struct ElasticTable { std::vector<ElasticFailure> failures; };
 

@@ -2,7 +2,8 @@
 // NVIDIA-NeMo/Megatron-Bridge training/utils/train_utils.py; NVIDIA/NeMo lightning/pytorch/callbacks/progress_printer.py;
 // Lightning-AI/pytorch-lightning TQDMProgressBar; deepspeedai/DeepSpeed runtime/engine.py, runtime/pipe/engine.py, utils/timer.py;
 // pytorch/torchtitan components/metrics.py; huggingface/transformers trainer_callback.py; verl-project/verl utils/logger;
-// AI-Hypercomputer/maxtext metric_logger.py; tqdm/tqdm std.py (format_meter).
+// AI-Hypercomputer/maxtext metric_logger.py; tqdm/tqdm std.py (format_meter); facebookresearch/fairseq logging/progress_bar.py
+// (JsonProgressBar); open-mmlab/mmcv runner/hooks/logger/text.py; keras-team/keras utils/progbar.py.
 #include "parsers/base/text.hpp"
 #include "parsers/events/event_reader.hpp"
 #include "parsers/events/scan.hpp"
@@ -154,6 +155,58 @@ std::optional<Progress> read_maxtext(std::string_view message) {
   return out;
 }
 
+// "2021-01-02 10:00:00 | INFO | train_inner | {"epoch": 1, "update": 0.5, "loss": "2.31", "num_updates": "200", "gnorm": "0.9"}"
+std::optional<Progress> read_fairseq(std::string_view message) {
+  if (!contains(message, "\"num_updates\": ") || !contains(message, "\"loss\": ")) return std::nullopt;
+  Progress out;
+  out.printer = "fairseq";
+  out.iteration = integer_of(message, "num_updates\"");
+  if (!out.iteration) return std::nullopt;
+  out.loss = value_of(message, "loss\"");
+  out.grad_norm = value_of(message, "gnorm\"");
+  return out;
+}
+
+// "Epoch [1][658/742]\tlr: 5.000e-05, eta: 2:15:01, time: 0.396, memory: 4127, loss_cls: 0.3, loss: 1.15" of mmcv's and mmengine's
+// runners: the step counts within its epoch.
+std::optional<Progress> read_openmmlab(std::string_view message) {
+  Scan scan(message);
+  if (!scan.after("Epoch")) return std::nullopt;
+  scan.word("(train)");
+  scan.blanks();
+  if (!scan.word("[")) return std::nullopt;
+  scan.blanks();
+  const auto epoch = scan.integer();
+  if (!epoch || *epoch < 1 || *epoch > 1'000'000 || !scan.word("][")) return std::nullopt;
+  scan.blanks();
+  const auto step = scan.integer();
+  if (!step || !scan.word("/")) return std::nullopt;
+  const auto steps = scan.integer();
+  if (!steps || *steps < 1 || *steps > 1'000'000'000 || *step > *steps) return std::nullopt;
+  Progress out;
+  out.printer = "openmmlab";
+  out.iteration = (*epoch - 1) * *steps + *step;
+  out.loss = value_of(message, "loss");
+  out.grad_norm = value_of(message, "grad_norm");
+  if (!out.loss) return std::nullopt;
+  return out;
+}
+
+// "100/100 [==============================] - 332s 3s/step - loss: 0.24 - val_loss: 0.23", "100/100 - 332s - loss: nan - 3s/step": the
+// last state of a bar of Keras, one an epoch.
+std::optional<Progress> read_keras(std::string_view message) {
+  if (!contains(message, " - loss: ") || !contains(message, "s/step")) return std::nullopt;
+  Scan scan(message);
+  const auto done = scan.integer();
+  if (!done || !scan.word("/")) return std::nullopt;
+  if (scan.integer() != done) return std::nullopt;
+  Progress out;
+  out.printer = "keras";
+  out.loss = value_of(message, "loss");
+  if (!out.loss) return std::nullopt;
+  return out;
+}
+
 // Is a tqdm bar with this description one of training steps? Nameless bars are Hugging Face's Trainer and plain loops.
 bool trains(std::string_view description) {
   const auto text = lower(trim(description));
@@ -281,8 +334,8 @@ std::optional<Progress> read_generic(std::string_view message) {
 }
 
 using Reader = std::optional<Progress> (*)(std::string_view);
-constexpr std::array<Reader, 9> kReaders{read_megatron, read_nemo,    read_deepspeed, read_torchtitan, read_huggingface,
-                                         read_verl,     read_maxtext, read_bar,       read_generic};
+constexpr std::array<Reader, 12> kReaders{read_megatron, read_nemo,    read_deepspeed, read_torchtitan, read_huggingface, read_verl,
+                                          read_maxtext,  read_fairseq, read_openmmlab, read_keras,      read_bar,         read_generic};
 
 }  // namespace
 
@@ -304,10 +357,11 @@ std::optional<Progress> read_progress(const Record& record) {
 
 std::span<const std::string_view> progress_literals() {
   // What all tqdm bars share is the rate at their end, which has five bytes. "memory: " stands for torchtitan's coloured lines.
-  static constexpr std::array<std::string_view, 19> kLiterals{
+  static constexpr std::array<std::string_view, 20> kLiterals{
       "elapsed time per iteration", "Training epoch ", ", skipped=",      "RunningAvgSamplesPerSec=", "{'loss': ", "memory: ", "reduced_train_loss",
       "train/loss",                 "timing_s/step",   "completed step: ", "it/s]",                   "s/it]",     "it/s, ",   "s/it, ",
-      " loss ",                     " loss:",          " loss=",           " Loss:",                  "] step "};
+      " loss ",                     " loss:",          " loss=",           " Loss:",                  "] step ",
+      "num_updates\": "};
   return kLiterals;
 }
 

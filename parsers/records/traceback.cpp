@@ -68,6 +68,12 @@ std::optional<Header> read_header(std::string_view text) {
   return std::nullopt;
 }
 
+// "│ ❱ 1501 │   return forward_call(*args)  │" or "╰──────": a box whose top was cut off.
+bool is_part_of_box(std::string_view body) {
+  if (body.starts_with(kBoxBottom)) return body.substr(kBoxBottom.size()).starts_with("\xe2\x94\x80\xe2\x94\x80\xe2\x94\x80");
+  return body.starts_with(kBoxBar) && body.substr(kBoxBar.size()).starts_with(" \xe2\x9d\xb1 ");
+}
+
 bool is_logger_line(const Record& record) { return record.time.has_value() || record.level != Level::unknown; }
 
 bool is_chain_mark(std::string_view text, Next& next) {
@@ -119,10 +125,10 @@ std::optional<NativeHead> read_native_head(std::string_view text) {
 }  // namespace
 
 std::span<const std::string_view> TracebackAssembler::triggers() {
-  static constexpr std::array<std::string_view, 15> kTriggers = {
-      kHeader, "  File \"", "Fatal Python error: ", "(most recent call first)", "terminate called ", "terminating due to uncaught exception",
+  static constexpr std::array<std::string_view, 17> kTriggers = {
+      kHeader, "File \"", "Fatal Python error: ", "(most recent call first)", "terminate called ", "terminating due to uncaught exception",
       "Exception raised from ", "Caught signal ", "received by PID ", "Assertion `", "#0  0x", "Program terminated with signal",
-      "received signal SIG", "RayTaskError(", "Exception ignored in"};
+      "received signal SIG", "RayTaskError(", "Exception ignored in", "\xe2\x94\x82 \xe2\x9d\xb1 ", "\xe2\x95\xb0\xe2\x94\x80\xe2\x94\x80\xe2\x94\x80"};
   return kTriggers;
 }
 
@@ -182,7 +188,7 @@ void TracebackAssembler::end_trace(Stream& stream) {
     std::rotate(trace.frames.begin() + static_cast<std::ptrdiff_t>(half), trace.frames.begin() + static_cast<std::ptrdiff_t>(half + turn), trace.frames.end());
   }
   if (trace.language == Traceback::Language::faulthandler) std::reverse(trace.frames.begin(), trace.frames.end());
-  const bool says_something = !trace.exception.empty() || (!trace.frames.empty() && !stream.headless);
+  const bool says_something = !trace.exception.empty() || !trace.frames.empty();
   if (stream.form != Form::waiting && !stream.discard && says_something && finished_.size() < limits::kFindingsPerSource) {
     finished_bytes_ += stream.bytes;
     if (finished_bytes_ > kAllBytes) trace.frames.clear();
@@ -321,6 +327,9 @@ Part TracebackAssembler::open_trace(const Record& record, std::string_view text,
     fresh.group = idle && idle->group;
     fresh.discard = idle && idle->discard;
     add_frame(fresh, *frame);
+  } else if (is_part_of_box(body)) {
+    fresh.form = Form::rich;
+    fresh.headless = true;
   } else if (starts_with_any(body, {"Exception ignored in", "--- Logging error ---"})) {
     fresh.discard = true;
   } else {
@@ -493,7 +502,7 @@ Part TracebackAssembler::go_on_rich(Stream& stream, const Record& record, std::s
   }
   if (body.empty() || body.starts_with(kBoxBottom) || body.starts_with("\xe2\x94\x97") || body.starts_with("+-")) return Part::inside;
   if (const auto exception = read_exception(text, true)) return take_exception(stream, record, exception->type, exception->message);
-  return noise(stream, kNoise, again);
+  return noise(stream, stream.headless ? kHeadlessNoise : kNoise, again);
 }
 
 Part TracebackAssembler::go_on_ipython(Stream& stream, const Record& record, std::string_view text, bool& again) {

@@ -3,7 +3,8 @@
 //
 // Read are: Python tracebacks with their chains, exception groups and marks; Rich's boxes; IPython's; Ray's remote parts;
 // faulthandler's dumps; C++ "terminate called ..." with what() and c10 frames; gdb, UCX and glog back traces; device asserts.
-// Not given out, though taken: quoted ones (torchrun's failure table) and those that Python says it ignored.
+// Not given out, though taken: quoted ones (torchrun's failure table) and those that Python says it ignored. One whose end is cut off is
+// given out without an exception (`complete` false); so is one that began in the middle and never came to its exception.
 #pragma once
 
 #include <cstdint>

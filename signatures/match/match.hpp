@@ -74,6 +74,7 @@ struct SourceFindings {
   parsers::RunConfig config;
   std::vector<parsers::Progress> progress;          // first, last, and the ones next to findings; in order
   std::vector<parsers::MemoryReport> memory;        // first, last and the highest
+  std::vector<parsers::Traceback> unfinished;       // stacks whose exception was cut off; the last 32
   std::vector<int> processes;          // ranks (else local ranks, else tasks) met on the lines that were looked at; sorted, at most 4096
   std::vector<std::string> nodes;      // hosts that stand before those lines, at most 16
   std::optional<parsers::TimePoint> first_time, last_time;

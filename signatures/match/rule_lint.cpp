@@ -95,22 +95,25 @@ class Linter {
   }
 
  private:
-  void fault(const Signature& rule, const std::string& what, std::string help, std::string reason = "") {
-    out_.push_back(Error(ErrorCode::conflict, "rule '" + rule.id + "': " + what).at(rule.place).because(std::move(reason)).help(std::move(help)));
+  void fault(const Signature& rule, const std::string& what, std::string help, std::string reason = "", ErrorCode code = ErrorCode::conflict) {
+    out_.push_back(Error(code, "rule '" + rule.id + "': " + what).at(rule.place).because(std::move(reason)).help(std::move(help)));
+  }
+  void grave(const Signature& rule, const std::string& what, std::string help, std::string reason = "") {
+    fault(rule, what, std::move(help), std::move(reason), ErrorCode::syntax);
   }
 
   void one(const Signature& rule) {
-    if (!id_form(rule.id)) fault(rule, "the id is not of the form family.name", "lower case a-z, 0-9 and _, at least one dot");
-    if (const std::string reason = kind_fault(rule); !reason.empty()) fault(rule, "the kind '" + rule.kind + "' is not known", "see the kinds in docs", reason);
+    if (!id_form(rule.id)) grave(rule, "the id is not of the form family.name", "lower case a-z, 0-9 and _, at least one dot");
+    if (const std::string reason = kind_fault(rule); !reason.empty()) grave(rule, "the kind '" + rule.kind + "' is not known", "the kinds stand in docs/signatures.md", reason);
     literals(rule);
     for (const std::string& pattern : rule.match)
       if (unbounded_head(pattern)) fault(rule, "a pattern starts with '.*'", "leave it out: patterns match anywhere in the message", pattern);
     if (rule.examples.empty()) fault(rule, "there is no example", "add a real line to 'examples'");
     if (rule.counter_examples.empty()) fault(rule, "there is no counter-example", "add a line that looks alike but must not fire to 'counter_examples'");
     if (rule.sources.empty()) fault(rule, "there is no source", "name the program and file that print the text in 'sources'");
-    if (!rule.ends.empty() && rule.role != Role::progress) fault(rule, "'ends' stands in a rule that is no progress", "give it the role progress");
+    if (!rule.ends.empty() && rule.role != Role::progress) grave(rule, "'ends' stands in a rule that is no progress", "give it the role progress");
     for (const std::string& id : rule.ends)
-      if (std::none_of(rules_.begin(), rules_.end(), [&](const Signature& other) { return other.id == id; })) fault(rule, "it ends '" + id + "', which is no rule", "name the id of a rule");
+      if (std::none_of(rules_.begin(), rules_.end(), [&](const Signature& other) { return other.id == id; })) grave(rule, "it ends '" + id + "', which is no rule", "name the id of a rule");
     if (rule.role == Role::root && rule.fixes.empty() && rule.help.empty()) fault(rule, "a root has neither fixes nor help", "say what to change or to check");
   }
 
@@ -178,5 +181,7 @@ class Linter {
 }  // namespace
 
 std::vector<Error> lint(std::span<const Signature> rules) { return Linter(rules).run(); }
+
+bool is_grave(const Error& fault) { return fault.code() == ErrorCode::syntax; }
 
 }  // namespace triage::signatures

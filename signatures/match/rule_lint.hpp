@@ -13,4 +13,7 @@ namespace triage::signatures {
 // All faults, in the order of the rules. Rules with patterns that RE2 refuses are left to SignatureSet::compile.
 std::vector<parsers::Error> lint(std::span<const Signature> rules);
 
+// Does this fault make answers wrong (an id or kind that does not exist), or is the rule only poorer than it should be?
+bool is_grave(const parsers::Error& fault);
+
 }  // namespace triage::signatures

@@ -21,13 +21,27 @@ constexpr Span kMost = std::chrono::hours(26);
 
 using Steps = std::map<std::pair<std::string, std::int64_t>, TimePoint>;
 
+Span size_of(Span span) { return span < Span::zero() ? -span : span; }
+
 struct Node {
   std::vector<std::size_t> sources;
   Steps steps;
   std::optional<Span> ahead;   // of the reference
 };
 
-// Steps of a source with their times. One that stands there twice (a restart) is no event.
+// The event that a line of kind sync tells: which of them, by the words and numbers that all ranks print alike.
+std::pair<std::string, std::int64_t> event_of(const Finding& f) {
+  std::string name = f.rule;
+  std::int64_t number = 0;
+  for (const auto& [capture, value] : f.captures) {
+    if (const auto* text = std::get_if<std::string>(&value)) name += " " + *text;
+    if (const auto* integer = std::get_if<std::int64_t>(&value)) number = *integer;
+  }
+  return {std::move(name), number};
+}
+
+// Steps, and barriers and group set-ups, of a source with their times. One that stands there twice (a restart) is no event: of lines that
+// each rank of a source prints for the same event the first counts if all are near one another.
 Steps steps_of(const SourceFindings& source) {
   Steps out;
   std::map<std::pair<std::string, std::int64_t>, int> count;
@@ -35,6 +49,12 @@ Steps steps_of(const SourceFindings& source) {
     if (!p.time || !p.iteration) continue;
     const std::pair key{p.printer, *p.iteration};
     if (++count[key] == 1) out.emplace(key, *p.time);
+  }
+  for (const Finding& f : source.findings) {
+    if (f.kind != "sync" || !f.time) continue;
+    const auto key = event_of(f);
+    const auto [first, fresh] = out.emplace(key, *f.time);
+    if (!fresh && size_of(*f.time - first->second) > kLeast) count[key] = 2;
   }
   for (const auto& [key, times] : count)
     if (times > 1) out.erase(key);
@@ -53,8 +73,6 @@ std::vector<Node> nodes_of(const std::vector<SourceFindings>& sources) {
   }
   return out;
 }
-
-Span size_of(Span span) { return span < Span::zero() ? -span : span; }
 
 // How far b's clock is ahead of a's: the median over common steps, if they agree.
 std::optional<Span> difference(const Node& a, const Node& b) {

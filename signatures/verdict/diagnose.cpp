@@ -24,6 +24,9 @@ constexpr std::size_t kAlso = 64;
 constexpr std::size_t kReports = 64;     // memory reports
 constexpr std::size_t kEchoRanks = 4096;
 constexpr std::uint64_t kNeighbourLines = 2;  // lines of one print before the one that tells the cause
+constexpr std::uint64_t kStackLines = 40;     // lines between an error and a cut stack that tells its phase
+constexpr std::uint64_t kHandsOn = 6;         // lines in which whoever hands an error on says what it was doing
+constexpr std::ptrdiff_t kReaderFrames = 2;   // innermost frames among which a reader raises its own error
 
 class Diagnoser {
  public:
@@ -44,13 +47,14 @@ class Diagnoser {
     d_.kind = f.kind.empty() ? "user.exception" : f.kind;
     d_.config = configuration();
     d_.frameworks = frameworks();
-    d_.root = evidence(*root_);
+    d_.root = evidence(reported_by(*root_));
     phase();
-    kind_of_missing_key();
+    kind_of_reader_fault();
     kind_of_process();
     kind_of_host_memory();
     memory();
     collectives(collective);
+    if (d_.phase == Phase::unknown) d_.phase = phase_of_kind(d_.kind);
     rank();
     dumps();
     waited_for_root(collective);
@@ -109,6 +113,16 @@ class Diagnoser {
     return {};
   }
 
+  // The driver announces a core dump without saying whose. The report of a process that follows at once says it.
+  const Item& reported_by(const Item& root) const {
+    if (root.finding->rule != "cuda.coredump.started" || root.finding->rank) return root;
+    for (const Item& item : items_) {
+      const Finding& f = *item.finding;
+      if (item.source == root.source && f.rule == "engine.scheduler_exception" && f.line > root.finding->line && f.line <= root.finding->line + kHandsOn) return item;
+    }
+    return root;
+  }
+
   Evidence evidence(const Item& item) const {
     const auto& f = *item.finding;
     Evidence e;
@@ -141,21 +155,66 @@ class Diagnoser {
   void phase() {
     const Finding& f = *root_->finding;
     d_.phase = phase_of_text(f.text);
-    if (d_.phase != Phase::unknown) return;
     if (const Finding* frames = with_frames(); frames != nullptr && frames->traceback->language != parsers::Traceback::Language::cpp) {
-      d_.phase = phase_of_frames(frames->traceback->frames);
+      if (d_.phase == Phase::unknown) d_.phase = phase_of_frames(frames->traceback->frames);
       if (d_.root.frames.empty()) d_.root.frames = frames->traceback->frames;
+    }
+    if (d_.phase == Phase::unknown) phase_of_quoted_stack();
+    if (d_.phase == Phase::unknown && d_.root.frames.empty()) phase_of_cut_stack();
+    if (d_.phase == Phase::unknown) phase_of_neighbours();
+  }
+
+  // A stack that stands in one line: printed as a list, or as a JSON text.
+  void phase_of_quoted_stack() {
+    const auto look = [&](const Finding& f) {
+      auto frames = frames_in_text(f.text);
+      if (frames.empty() || d_.phase != Phase::unknown) return;
+      d_.phase = phase_of_frames(frames);
+      if (d_.root.frames.empty()) d_.root.frames = std::move(frames);
+    };
+    look(*root_->finding);
+    for (const Item* other : choice_.same) look(*other->finding);
+  }
+
+  // The nearest stack without its last line: of the same process, or of a rank that did the same at that moment.
+  void phase_of_cut_stack() {
+    const std::uint64_t line = root_->finding->line;
+    std::uint64_t least = kStackLines;
+    for (const parsers::Traceback& stack : sources_[root_->source].unfinished) {
+      const std::uint64_t gap = stack.last_line < line ? line - stack.last_line : stack.first_line > line ? stack.first_line - line : 0;
+      if (gap > least) continue;
+      const Phase phase = phase_of_frames(stack.frames);
+      if (phase == Phase::unknown) continue;
+      least = gap;
+      d_.phase = phase;
+    }
+    if (d_.phase != Phase::unknown) d_.reasons.push_back("the phase is that of a stack beside it, whose end is cut off");
+  }
+
+  void phase_of_neighbours() {
+    for (const Item& item : items_) {
+      const Finding& f = *item.finding;
+      if (item.source != root_->source || f.line < root_->finding->line || f.line > root_->finding->line + kHandsOn) continue;
+      if (d_.phase = phase_of_text(f.text); d_.phase != Phase::unknown) return;
     }
   }
 
-  // "KeyError: 'state'" says nothing; raised inside the code that reads a checkpoint, it says what that checkpoint lacks.
-  void kind_of_missing_key() {
+  // "KeyError: 'state'" or "ValueError: lengths differ" say nothing; raised inside the code that reads a checkpoint, they say that it does
+  // not fit this run.
+  void kind_of_reader_fault() {
     const Finding& f = *root_->finding;
-    if (d_.kind != "user.exception" || f.rule != "python.exception" || !parsers::contains(f.text, "KeyError: ")) return;
+    if (d_.kind != "user.exception" || f.rule != "python.exception") return;
+    const std::string name = exception_name(f);
     const auto& frames = d_.root.frames;
-    if (!std::any_of(frames.begin(), frames.end(), [](const parsers::Frame& frame) { return reads_checkpoint(frame); })) return;
+    const bool key = name == "KeyError";
+    if (!key && name != "ValueError" && name != "RuntimeError" && name != "AssertionError" && name != "IndexError") return;
+    // A missing key may come to light far below the reader; the others are meant where the reader itself raises them.
+    const auto from = key || frames.size() < kReaderFrames ? frames.begin() : frames.end() - kReaderFrames;
+    if (!std::any_of(from, frames.end(), [](const parsers::Frame& frame) { return reads_checkpoint(frame); })) return;
     d_.kind = "ckpt.mismatch";
-    d_.reasons.push_back("the key is missing while a checkpoint is read: it was written by another layout, version or optimizer");
+    if (d_.phase == Phase::unknown) d_.phase = Phase::load;
+    d_.reasons.push_back(key ? "the key is missing while a checkpoint is read: it was written by another layout, version or optimizer"
+                             : "it was raised while a checkpoint is read: it was written by another layout, version or optimizer");
   }
 
   const parsers::OutOfMemory* memory_event() const {
@@ -233,6 +292,12 @@ class Diagnoser {
     d_.root.line = first.finding->line;
     d_.root.offset = first.finding->offset;
     d_.root.text = first.finding->text;
+    // The row itself: its exit code; of several tables the time, by which it is the first.
+    const bool by_time = failure.time_line > 0 && tables() > 1;
+    if (by_time || failure.line > 0) {
+      d_.root.line = by_time ? failure.time_line : failure.line;
+      d_.root.text = by_time ? failure.time_text : failure.text;
+    }
     d_.root.rank = failure.rank;
     d_.root.local_rank = failure.local_rank;
     d_.root.pid = failure.pid;
@@ -249,6 +314,10 @@ class Diagnoser {
       if (next < 0 || gap < next) next = gap;
     }
     if (next >= 1) d_.reasons.push_back("the next process ended " + std::to_string(static_cast<long>(next)) + " s later");
+  }
+
+  std::size_t tables() const {
+    return static_cast<std::size_t>(std::count_if(items_.begin(), items_.end(), [](const Item& item) { return std::holds_alternative<parsers::ElasticTable>(item.finding->event); }));
   }
 
   // Semaphores and shared tensors of Python's multiprocessing are files of /dev/shm.
@@ -341,6 +410,11 @@ class Diagnoser {
     // Who waited in vain is not who failed: without a culprit the first rank is not known.
     if (root_->strength == Strength::collective && (kind_is(d_.kind, "nccl.timeout") || kind_is(d_.kind, "dist.gloo_timeout"))) {
       d_.root.rank.reset();
+      if (waited_for_writer()) {
+        d_.root.rank = 0;
+        d_.reasons.push_back("the barrier stands in the saving of a checkpoint: the others wait for rank 0, which writes it (by convention; its own log is not there)");
+        return;
+      }
       d_.reasons.push_back("the line's own rank only waited; which rank was waited for is not in the logs given");
       return;
     }
@@ -351,6 +425,7 @@ class Diagnoser {
       if (d_.root.frames.empty()) d_.root.frames = exit->frames;
     }
     if (!d_.root.rank) rank_of_pid();
+    if (!d_.root.rank && !d_.root.local_rank) rank_of_signal();
     if (d_.root.rank) return;
     d_.root.rank = rank_in_text(f.text);
     if (d_.root.rank) return;
@@ -383,8 +458,10 @@ class Diagnoser {
     const auto& f = *root_->finding;
     if (f.system || f.rule.starts_with("k8s.") || root_->strength == Strength::scheduler || d_.root.local_rank.value_or(0) > 0 || command_of_another(f.text)) return;
     if (is_dump(f) || f.rule.starts_with("coredumpctl.")) return;   // of one process of perhaps many
+    // The kernel's and the scheduler's lines are the node's; a program that tells of its own killed child is one of the processes.
+    const bool told_by_program = root_->finding->traceback.has_value();
     for (const std::string_view family : {"nccl", "dist", "sched", "host.oom.kernel", "host.oom.slurm", "host.oom.k8s", "gpu.xid"})
-      if (kind_is(d_.kind, family)) return;
+      if (kind_is(d_.kind, family) && !(told_by_program && kind_is(d_.kind, "host.oom"))) return;
     for (const Item& item : items_)  // who talks to others is not alone
       if (item.strength != Strength::none && (kind_is(item.finding->kind, "nccl") || item.finding->rule.starts_with("nccl."))) return;
     std::set<int> processes;
@@ -439,6 +516,36 @@ class Diagnoser {
     if (!found) return;
     d_.root.rank = found;
     d_.reasons.push_back("the line before it is of rank " + std::to_string(*found));
+  }
+
+  // A barrier inside the saving of a checkpoint, that every rank but the first reports.
+  bool waited_for_writer() const {
+    const auto& frames = d_.root.frames;
+    const auto barrier = std::find_if(frames.begin(), frames.end(), [](const parsers::Frame& f) { return f.function == "barrier" || f.function == "monitored_barrier"; });
+    if (barrier == frames.end() || !std::any_of(frames.begin(), barrier, [](const parsers::Frame& f) { return saves_checkpoint(f); })) return false;
+    return std::none_of(items_.begin(), items_.end(), [&](const Item& item) { return item.strength == root_->strength && item.finding->rank == 0; });
+  }
+
+  // "terminate called" names no process; the only one that the launcher saw end by that signal is it.
+  void rank_of_signal() {
+    if (root_->strength == Strength::exit || !kind_is(d_.kind, "proc") || root_->finding->system) return;
+    const auto ending = ending_of(*root_->finding);
+    if (!ending || !ending->signal) return;
+    const Item* found = nullptr;
+    for (const Item& item : items_) {
+      const Finding& f = *item.finding;
+      if (item.strength != Strength::exit && item.strength != Strength::abort) continue;
+      if (&item == root_ || (!f.local_rank && !f.rank)) continue;
+      const auto other = ending_of(f);
+      if (!other || other->signal != ending->signal) continue;
+      if (found != nullptr && (found->finding->local_rank != f.local_rank || found->finding->rank != f.rank)) return;
+      found = &item;
+    }
+    if (found == nullptr) return;
+    d_.root.rank = found->finding->rank;
+    d_.root.local_rank = found->finding->local_rank;
+    if (!d_.root.pid) d_.root.pid = found->finding->pid;
+    d_.reasons.push_back("the launcher saw one process end by this signal");
   }
 
   // The launcher's table names the process by its number, and with it the rank and the host.
@@ -572,16 +679,16 @@ class Diagnoser {
       case Strength::host_oom: return 0.92;
       case Strength::local: return 0.93;
       case Strength::scheduler: return 0.93;
-      case Strength::general: return 0.75;
-      case Strength::application: return 0.7;
-      case Strength::collective: return 0.6;
-      case Strength::abort: return 0.45;
-      case Strength::cascade: return 0.4;
-      case Strength::exit: return 0.45;
-      case Strength::wrapper: return 0.4;
+      case Strength::general: return 0.78;
+      case Strength::application: return 0.85;
+      case Strength::collective: return 0.85;
+      case Strength::abort: return 0.8;
+      case Strength::cascade: return 0.7;
+      case Strength::exit: return 0.8;
+      case Strength::wrapper: return 0.65;
       case Strength::none: break;
     }
-    return 0.3;
+    return 0.4;
   }
 
   void confidence() {

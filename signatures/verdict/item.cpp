@@ -16,10 +16,11 @@ using std::string_view;
 
 // Exceptions that tell of another process' failure or of being told to stop (Python, torch.distributed.elastic, torch.multiprocessing,
 // concurrent.futures, Ray).
-constexpr std::array<string_view, 18> kWrappers = {
+constexpr std::array<string_view, 19> kWrappers = {
     "ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "ProcessException", "SignalException", "SystemExit",
     "KeyboardInterrupt", "CalledProcessError", "RayActorError", "ActorDiedError", "BrokenProcessPool", "WorkerCrashedError",
-    "CancelledError", "TaskCancelledError", "RayTaskError", "ActorUnavailableError", "GeneratorExit", "RendezvousGracefulExitError"};
+    "CancelledError", "TaskCancelledError", "RayTaskError", "ActorUnavailableError", "GeneratorExit", "RendezvousGracefulExitError",
+    "TuneError"};
 // Exceptions of a broken connection, and of the collectives' own layer: somebody else went first.
 constexpr std::array<string_view, 11> kConnection = {
     "BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError", "ConnectionAbortedError", "EOFError", "DistBackendError",

@@ -47,8 +47,9 @@ constexpr std::array<string_view, 16> kEval = {
 constexpr std::array<string_view, 13> kComm = {
     "all_gather", "all_gather_into_tensor", "_all_gather_base", "all_reduce", "reduce_scatter", "reduce_scatter_tensor", "broadcast",
     "all_to_all", "all_to_all_single", "barrier", "_broadcast_coalesced", "_sync_module_states", "batch_isend_irecv"};
-constexpr std::array<string_view, 8> kCommNames = {"unshard", "all_gather", "allgather", "reduce_scatter", "sync_model", "_sync_params",
-                                                   "broadcast_params", "sync_module_states"};
+constexpr std::array<string_view, 12> kCommNames = {"unshard",          "all_gather",         "allgather",          "reduce_scatter",
+                                                    "sync_model",       "_sync_params",       "broadcast_params",   "sync_module_states",
+                                                    "broadcast_to_vllm", "sync_weights",      "update_weights_from", "update_weight_cuda_ipc"};
 constexpr std::array<string_view, 9> kCompile = {"compile_fx", "_compile_fx_inner", "codegen_and_compile", "fx_codegen_and_compile",
                                                  "compile_to_module", "do_autotuning", "make_benchmark_fn", "load_by_key_path", "_compile_to_module"};
 constexpr std::array<string_view, 10> kInit = {"__init__", "build_model", "setup_model_and_optimizer", "model_provider", "get_model",
@@ -86,6 +87,19 @@ bool backward_frame(const parsers::Frame& f) {
   return f.function == "backward" || parsers::contains(f.function, "_backward_pass") || (parsers::contains(f.file, "autograd/") && parsers::contains(f.function, "backward"));
 }
 
+// "load_dataset", "get_train_data", "build_train_valid_test_datasets": the data set as a whole, not a batch of it.
+bool loads_data(const parsers::Frame& f) {
+  if (library(f) || parsers::contains(f.file, "torch/utils/data")) return false;
+  const std::string name = lower(f.function);
+  if (parsers::contains(name, "batch") || parsers::contains(name, "metadata")) return false;
+  if (!parsers::contains(name, "dataset") && !parsers::contains(name, "_data") && !parsers::contains(name, "dataloader")) return false;
+  for (const string_view verb : {"load_", "get_", "read_", "build_", "prepare_", "make_", "setup_", "create_"})
+    if (name.starts_with(verb) || name.starts_with("_" + std::string(verb))) return true;
+  return false;
+}
+
+bool about_checkpoints(string_view file) { return parsers::contains(file, "checkpoint") || parsers::contains(file, "serialization"); }
+
 // What the frame alone says; forward of a library layer says nothing yet.
 Phase phase_of_frame(const parsers::Frame& f) {
   if (one_of(f.function, kCapture) || any_of(f.file, kCaptureFiles)) return Phase::capture;
@@ -95,7 +109,8 @@ Phase phase_of_frame(const parsers::Frame& f) {
   if (loss_frame(f)) return Phase::loss;
   if (backward_frame(f)) return Phase::backward;
   if (one_of(f.function, kCompile) || (parsers::contains(f.file, "triton/compiler") && !parsers::contains(f.function, "launch"))) return Phase::compile;
-  if (one_of(f.function, kLoad)) return Phase::load;
+  if (one_of(f.function, kLoad) || (f.function == "load" && about_checkpoints(f.file)) || loads_data(f)) return Phase::load;
+  if (f.function == "save" && about_checkpoints(f.file)) return Phase::checkpoint;
   if (one_of(f.function, kCheckpoint) && !parsers::contains(f.file, "/optim")) return Phase::checkpoint;
   if (f.function == "forward" || parsers::contains(f.file, "torchinductor_") || parsers::contains(f.function, "_forward_step") || f.function == "forward_step" ||
       f.function == "_exec_forward_pass" || f.function == "forward_pass" || parsers::contains(f.function, "_forward_"))
@@ -147,6 +162,36 @@ Phase phase_of_frames(std::span<const parsers::Frame> frames) {
   return phase;
 }
 
+std::vector<parsers::Frame> frames_in_text(string_view text) {
+  constexpr std::size_t kMost = 64;
+  constexpr string_view head = "File \"", middle = "\", line ";
+  std::vector<parsers::Frame> out;
+  for (std::size_t at = text.find(head); at != string_view::npos && out.size() < kMost; at = text.find(head, at + 1)) {
+    string_view rest = text.substr(at + head.size());
+    // JSON escapes the quotes as well.
+    std::size_t end = rest.find(middle);
+    if (end == string_view::npos || end > 1024) continue;
+    parsers::Frame frame;
+    frame.file = std::string(rest.substr(0, rest[end - (end > 0)] == '\\' ? end - 1 : end));
+    rest.remove_prefix(end + middle.size());
+    const auto line = parsers::take_integer(rest);
+    if (!line || !parsers::consume(rest, ", in ")) continue;
+    frame.line = *line;
+    end = rest.find("\\n");
+    if (end == string_view::npos || end > 256) continue;
+    frame.function = std::string(rest.substr(0, end));
+    rest.remove_prefix(end + 2);
+    end = rest.find("\\n");
+    if (end != string_view::npos && end < 512) frame.source = std::string(parsers::trim(rest.substr(0, end)));
+    out.push_back(std::move(frame));
+  }
+  return out;
+}
+
+bool saves_checkpoint(const parsers::Frame& frame) {
+  return one_of(frame.function, kCheckpoint) || (frame.function == "save" && about_checkpoints(frame.file));
+}
+
 bool reads_checkpoint(const parsers::Frame& frame) {
   constexpr std::array<string_view, 16> kReaders = {
       "load_state_dict", "_load_state_dict", "load_checkpoint", "_load_checkpoint", "_load_base_checkpoint", "load_dist_checkpointing",
@@ -161,6 +206,22 @@ Phase phase_of_text(string_view text) {
   if (parsers::contains(text, "Failed to replace")) return Phase::init;
   if (parsers::contains(text, "when instantiating")) return Phase::init;
   if (parsers::contains(text, "sync_model")) return Phase::comm;
+  // vLLM's and SGLang's sleep mode maps the memory of the rollout engine back before it generates.
+  if (parsers::contains(text, "cumem_allocator") || parsers::contains(text, "torch_memory_saver")) return Phase::eval;
+  if (parsers::contains(text, "in loading state_dict for") || parsers::contains(text, "size mismatch for ")) return Phase::load;
+  return Phase::unknown;
+}
+
+Phase phase_of_kind(string_view kind) {
+  struct Row {
+    string_view kind;
+    Phase phase;
+  };
+  constexpr std::array<Row, 12> rows = {{{"nccl.timeout", Phase::comm}, {"nccl.desync", Phase::comm}, {"nccl.heartbeat", Phase::comm}, {"nccl.remote", Phase::comm},
+                                         {"nccl.net", Phase::comm}, {"dist.gloo_timeout", Phase::comm}, {"dist.rendezvous", Phase::init}, {"gpu.oom.cudagraph", Phase::capture},
+                                         {"jax.oom.compile", Phase::compile}, {"env.compile", Phase::compile}, {"env.import", Phase::init}, {"sched.launch", Phase::init}}};
+  for (const Row& row : rows)
+    if (kind == row.kind || (kind.starts_with(row.kind) && kind[row.kind.size()] == '.')) return row.phase;
   return Phase::unknown;
 }
 

@@ -66,7 +66,7 @@ constexpr Row kFaults[] = {
     {"RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:84] Timed out waiting 1800000ms for send operation to complete", "dist.gloo_timeout", Role::cascade},
     {"[rank3]: RuntimeError: create:build/CMakeFiles/torch_npu/compiler_depend.ts:129 HCCL function error: hcclCommInitRootInfoConfig(), error code is 7", "nccl.internal", Role::cascade},
     {"EI0002: [PID: 88] 2025-02-11-07:11:30.100.001 The wait execution of the Notify register times out. Reason: The Notify register has not received the Notify record from remote rank [3].", "nccl.timeout", Role::cascade},
-    {"EI0006: [PID: 88] 2025-02-11-07:11:30.100.001 Getting socket times out. Reason: Remote Rank did not send the data in time.", "nccl.net", Role::root},
+    {"EI0006: [PID: 88] 2025-02-11-07:11:30.100.001 Getting socket times out. Reason: Remote Rank did not send the data in time.", "nccl.timeout", Role::root},
     {"EI0019: [PID: 88] 2025-02-11-07:11:30.100.001 Failed to enable listening for the host network adapter socket. Reason: The IP address 10.0.0.3 and port 60000 have already been bound.", "dist.rendezvous", Role::root},
     {"RuntimeError: Detected mismatch between collectives on ranks. Rank 5 is running collective: CollectiveFingerPrint(SequenceNumber=9, OpType=ALLREDUCE, TensorShape=[64], TensorDtypes=Float), but Rank 0 is running collective: CollectiveFingerPrint(SequenceNumber=9, OpType=ALLREDUCE, TensorShape=[32], TensorDtypes=Float).", "nccl.desync", Role::root},
     {"node2:900:988 [4] transport/p2p.cc:275 NCCL WARN Cuda failure 'invalid argument'", "nccl.system", Role::root},

@@ -197,7 +197,7 @@ TEST_CASE("only the end of processes: the signal names the kind, the earliest ta
     CHECK(j.diagnoses[0].kind == "proc.sigkill");
     CHECK(j.diagnoses[0].root.rank == 4);
     CHECK(j.diagnoses[0].root.line == 29);
-    CHECK(j.diagnoses[0].confidence < 0.6);
+    CHECK(j.diagnoses[0].confidence < 0.85);
     bool dmesg = false;
     for (const auto& m : j.diagnoses[0].missing) dmesg = dmesg || m.set.find("dmesg") != std::string::npos;
     CHECK(dmesg);
