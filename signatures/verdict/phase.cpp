@@ -164,15 +164,16 @@ Phase phase_of_frames(std::span<const parsers::Frame> frames) {
 
 std::vector<parsers::Frame> frames_in_text(string_view text) {
   constexpr std::size_t kMost = 64;
-  constexpr string_view head = "File \"", middle = "\", line ";
+  constexpr string_view head = "File ", middle = "\", line ";
   std::vector<parsers::Frame> out;
   for (std::size_t at = text.find(head); at != string_view::npos && out.size() < kMost; at = text.find(head, at + 1)) {
     string_view rest = text.substr(at + head.size());
-    // JSON escapes the quotes as well.
+    parsers::consume(rest, "\\");   // JSON escapes the quotes as well
+    if (!parsers::consume(rest, "\"")) continue;
     std::size_t end = rest.find(middle);
-    if (end == string_view::npos || end > 1024) continue;
+    if (end == string_view::npos || end == 0 || end > 1024) continue;
     parsers::Frame frame;
-    frame.file = std::string(rest.substr(0, rest[end - (end > 0)] == '\\' ? end - 1 : end));
+    frame.file = std::string(rest.substr(0, rest[end - 1] == '\\' ? end - 1 : end));
     rest.remove_prefix(end + middle.size());
     const auto line = parsers::take_integer(rest);
     if (!line || !parsers::consume(rest, ", in ")) continue;

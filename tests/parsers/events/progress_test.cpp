@@ -50,6 +50,16 @@ const std::vector<Row> kRows{
      "megatron", 11, 1000, std::nan(""), std::nan(""), true},
     {" iteration       12/    1000 | elapsed time per iteration (ms): 19932.4 | lm loss: 1.0E+00 | number of nan iterations:   2 |", "megatron", 12,
      1000, 1.0, kNo, true},
+    {"2024-05-01 10:00:00 | INFO | train_inner | {\"epoch\": 1, \"update\": 0.52, \"loss\": \"9.25\", \"ppl\": \"609.2\", \"wps\": \"30122\", "
+     "\"num_updates\": \"200\", \"lr\": \"2.5e-05\", \"gnorm\": \"1.5\", \"loss_scale\": \"128\"}",
+     "fairseq", 200, kNone, 9.25, 1.5},
+    {"2024-05-01 10:00:00 | INFO | train_inner | {\"epoch\": 1, \"update\": 0.52, \"loss\": \"nan\", \"num_updates\": \"300\", \"gnorm\": \"nan\"}",
+     "fairseq", 300, kNone, std::nan(""), std::nan(""), true},
+    {"2022-02-09 20:28:32,418 - mmdet - INFO - Epoch [2][50/700]\tlr: 5.000e-05, eta: 2:15:01, time: 0.396, memory: 4127, loss_cls: 0.5, loss: 1.25",
+     "openmmlab", 750, kNone, 1.25, kNo},
+    {"05/01 10:00:00 - mmengine - INFO - Epoch(train)  [1][ 50/700]  lr: 5.0000e-05  eta: 2:15:01  time: 0.3  memory: 4127  grad_norm: 2.5  loss: nan",
+     "openmmlab", 50, kNone, std::nan(""), 2.5, true},
+    {"100/100 [==============================] - 332s 3s/step - loss: 0.25 - val_loss: 0.5", "keras", kNone, kNone, 0.25, kNo},
     {"[default0]:Training epoch 0, iteration 3/9 | lr: 1e-05 | global_batch_size: 8 | global_step: 3 | reduced_train_loss: 10.9 | train_step_timing in "
      "s: 2.1 | consumed_samples: 32",
      "nemo", 3, 9, 10.9, kNo},

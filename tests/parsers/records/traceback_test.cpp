@@ -222,6 +222,29 @@ TEST_CASE("a SyntaxError keeps its place") {
   CHECK(got.traces[0].exception == "SyntaxError");
 }
 
+TEST_CASE("a box of Rich whose top was cut off is read from its middle, or by the exception below it") {
+  const Run middle = run(
+      "│ ❱ 25 │   main()                                                              │\n"
+      "│                                                                              │\n"
+      "│ /opt/lib/loader.py:77 in load_state                                          │\n"
+      "│                                                                              │\n"
+      "│ ❱ 77 │   return state['optimizer']                                           │\n"
+      "╰──────────────────────────────────────────────────────────────────────────────╯\n"
+      "KeyError: 'optimizer'\n");
+  REQUIRE(middle.traces.size() == 1);
+  CHECK(middle.traces[0].exception == "KeyError");
+  REQUIRE(middle.traces[0].frames.size() == 1);
+  CHECK(middle.traces[0].frames[0].function == "load_state");
+  const Run bottom = run(
+      "╰──────────────────────────────────────────────────────────────────────────────╯\n"
+      "KeyError: 'optimizer'\n");
+  REQUIRE(bottom.traces.size() == 1);
+  CHECK(bottom.traces[0].exception == "KeyError");
+  // A table or panel that is none is given up after two lines, and gives nothing.
+  const Run panel = run("╰──────────────────────────────╯\nepoch 1 done\nepoch 2 done\nepoch 3 done\nafter\n");
+  CHECK(panel.traces.empty());
+}
+
 TEST_CASE("Rich's boxes are read") {
   const Run got = run(
       "╭───────────────────── Traceback (most recent call last) ──────────────────────╮\n"
@@ -445,7 +468,10 @@ TEST_CASE("a trace without header or without end gives what there is") {
   REQUIRE(cut.traces.size() == 1);
   CHECK_FALSE(cut.traces[0].complete);
   CHECK(cut.traces[0].exception_line == 0);
-  CHECK(run("  File \"a.py\", line 1, in f\n    g()\n").traces.empty());
+  const Run middle = run("  File \"a.py\", line 1, in f\n    g()\n");   // head and end cut off
+  REQUIRE(middle.traces.size() == 1);
+  CHECK_FALSE(middle.traces[0].complete);
+  CHECK(middle.traces[0].exception.empty());
   const Run alone = run("RuntimeError: x\nafter\n");
   CHECK(alone.traces.empty());
   CHECK(alone.parts == "E.");

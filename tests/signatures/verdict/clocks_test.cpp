@@ -64,6 +64,28 @@ TEST_CASE("steps that nodes share show how far their clocks differ") {
   }
 }
 
+TEST_CASE("barriers and group set-ups that nodes share show it as well") {
+  const auto with_events = [](const std::string& name, std::chrono::seconds ahead, int events) {
+    SourceFindings out;
+    out.source.name = "logs/" + name + ".log";
+    out.source.node = name;
+    for (int i = 0; i < events; ++i)
+      for (int rank = 0; rank < 2; ++rank) {   // each rank of the node prints it
+        Finding f = fault("sync.store_barrier", "sync", rank, at(std::chrono::seconds(i * 15)) + ahead + std::chrono::milliseconds(rank * 30));
+        f.role = Role::fact;
+        f.captures = {{"event", "store_based_barrier_key:" + std::to_string(i)}, {"ranks", std::int64_t{4}}};
+        out.findings.push_back(f);
+      }
+    out.last_line = 200;
+    return out;
+  };
+  std::vector<SourceFindings> sources{with_events("node-0", 0s, 4), with_events("node-1", 300s, 4), with_events("node-2", 0s, 4), with_events("node-3", 300s, 2)};
+  align_clocks(sources);
+  CHECK(sources[0].clock_ahead == 0s);
+  CHECK(std::chrono::abs(sources[1].clock_ahead - 300s) < 1s);
+  CHECK(sources[3].clock_ahead == 0s);   // two events are too few
+}
+
 TEST_CASE("the first fault over two nodes is found although their clocks differ by minutes") {
   // Really: node-1 fails at 70 s, node-0 at 95 s. By its clock node-1 fails five minutes later.
   std::vector<SourceFindings> sources{node("node-0", 0s), node("node-1", 300s)};

@@ -281,3 +281,65 @@ TEST_CASE("the same bytes give the same identity, another rank and size the same
   CHECK(a.id != c.id);
   CHECK(a.fingerprint.size() == 19);
 }
+
+TEST_CASE("an exception of the code that reads a checkpoint is a checkpoint that does not fit") {
+  struct Row {
+    const char* name;
+    const char* exception;
+    std::vector<parsers::Frame> frames;
+    const char* want;
+  };
+  const parsers::Frame main{"/w/train.py", 1, "main", ""}, reader{"/lib/optimizer.py", 1244, "load_state_dict", ""}, below{"/lib/util.py", 3, "merge", ""},
+      deep{"/lib/util.py", 9, "one", ""}, step{"/w/train.py", 9, "train_step", ""};
+  const Row rows[] = {{"a key is missing far below", "KeyError", {main, reader, below, deep, deep}, "ckpt.mismatch"},
+                      {"the reader raises", "ValueError", {main, reader, below}, "ckpt.mismatch"},
+                      {"far below the reader", "ValueError", {main, reader, below, deep, deep}, "user.exception"},
+                      {"another class", "TypeError", {main, reader}, "user.exception"},
+                      {"no reader", "ValueError", {main, step}, "user.exception"}};
+  for (const Row& row : rows) {
+    SUBCASE(row.name) {
+      Finding f = with_frames(finding("python.exception", "user.exception", Role::root, 20, std::string(row.exception) + ": it"), row.exception, "it", row.frames);
+      const auto j = judge_one(source("train.log", {f}));
+      REQUIRE(j.diagnoses.size() == 1);
+      CHECK(j.diagnoses[0].kind == row.want);
+    }
+  }
+}
+
+TEST_CASE("the phase comes from a stack beside the error whose end is cut off") {
+  auto s = source("train.log", {oom(20, ranks_oom_event())});
+  parsers::Traceback stack;
+  stack.complete = false;
+  stack.first_line = 22;
+  stack.last_line = 30;
+  stack.frames = {{"/lib/deepspeed/runtime/pipe/engine.py", 735, "_exec_forward_pass", ""}};
+  s.unfinished.push_back(stack);
+  auto far = s;
+  far.unfinished[0].first_line = far.unfinished[0].last_line = 200;
+  CHECK(judge_one(std::move(s)).diagnoses.at(0).phase == Phase::forward);
+  CHECK(judge_one(std::move(far)).diagnoses.at(0).phase == Phase::unknown);
+}
+
+TEST_CASE("the process that the launcher saw end by a signal is the one that aborted") {
+  Finding abort = finding("crash.cpp_terminate", "proc.sigabrt", Role::root, 10, "terminate called without an active exception");
+  Finding ended = finding("launcher.sigabrt", "proc.sigabrt", Role::confirmation, 12, "failed (exitcode: -6) local_rank: 3 (pid: 3042) of binary: /usr/bin/python");
+  ended.local_rank = 3;
+  auto other = ended;
+  other.line = other.last_line = 13;
+  other.local_rank = 1;
+  CHECK(judge_one(source("train.log", {abort, ended})).diagnoses.at(0).root.local_rank == 3);
+  const auto two = judge_one(source("train.log", {abort, ended, other})).diagnoses.at(0);
+  CHECK_FALSE(two.root.local_rank);
+}
+
+TEST_CASE("ranks that wait in the barrier of a checkpoint's saving wait for the one that writes it") {
+  const std::vector<parsers::Frame> saving = {{"/w/recipe.py", 745, "save_checkpoint", ""}, {"/lib/torch/distributed/distributed_c10d.py", 4556, "barrier", ""}};
+  const std::vector<parsers::Frame> training = {{"/w/recipe.py", 745, "train", ""}, {"/lib/torch/distributed/distributed_c10d.py", 4556, "barrier", ""}};
+  const auto waiting = [](int rank, const std::vector<parsers::Frame>& frames) {
+    return with_frames(with_rank(finding("dist.gloo.timeout", "dist.gloo_timeout", Role::root, 20 + static_cast<std::uint64_t>(rank), "RuntimeError: Timed out waiting 1800000ms for recv operation to complete"), rank),
+                       "RuntimeError", "Timed out waiting 1800000ms for recv operation to complete", frames);
+  };
+  CHECK(judge_one(source("a.log", {waiting(2, saving)})).diagnoses.at(0).root.rank == 0);
+  CHECK_FALSE(judge_one(source("a.log", {waiting(2, training)})).diagnoses.at(0).root.rank);
+  CHECK_FALSE(judge_one(source("a.log", {waiting(0, saving), waiting(2, saving)})).diagnoses.at(0).root.rank);
+}

@@ -36,6 +36,10 @@ const std::vector<Row> kRows = {
     {"from_pretrained", {{"/lib/transformers/modeling_utils.py", 4415, "_load_pretrained_model", ""}, {"/lib/accelerate/utils/modeling.py", 400, "set_module_tensor_to_device", ""}}, Phase::load},
     {"the model's constructor", {{"/lib/transformers/models/llama/modeling_llama.py", 429, "__init__", "self.model = LlamaModel(config)"}, {"/lib/torch/nn/modules/linear.py", 109, "__init__", ""}}, Phase::init},
     {"graph capture", {{"/lib/sglang/srt/model_executor/model_runner.py", 934, "init_cuda_graphs", ""}, kLayer}, Phase::capture},
+    {"the data set is read", {{"/workspace/train.py", 88, "<module>", "main()"}, {"/workspace/tools.py", 171, "get_train_test_data", "x = np.vstack(x)"}, {"/lib/numpy/core/shape_base.py", 283, "vstack", ""}}, Phase::load},
+    {"a batch is no data set", {{"/workspace/train.py", 88, "get_batch_data", ""}}, Phase::unknown},
+    {"a distributed checkpoint is read", {{"/lib/megatron/core/dist_checkpointing/serialization.py", 125, "load", ""}, {"/lib/megatron/core/dist_checkpointing/dict_utils.py", 227, "merge", ""}}, Phase::load},
+    {"weights go to the rollout engine", {{"/lib/openrlhf/trainer/ray/ppo_actor.py", 400, "broadcast_to_vllm", ""}}, Phase::comm},
     {"nothing known", {{"/workspace/cases.py", 93, "fragmentation", "big = torch.empty(30 * GIB)"}}, Phase::unknown},
 };
 
@@ -45,6 +49,31 @@ TEST_CASE("frames tell the phase of the step") {
   for (const auto& row : kRows) {
     SUBCASE(row.name.c_str()) { CHECK(std::string(phase_name(phase_of_frames(row.frames))) == std::string(phase_name(row.want))); }
   }
+}
+
+TEST_CASE("a stack that is quoted in one line is read") {
+  const char* const list =
+      "['Traceback (most recent call last):\\n', '  File \"/w/train_gpt.py\", line 157, in forward_step\\n    output_tensor = model(\\n', "
+      "'  File \"/w/gpt_model.py\", line 606, in _postprocess\\n    logits, _ = self.output_layer(\\n', 'torch.OutOfMemoryError: CUDA out of memory.\\n']";
+  const auto frames = frames_in_text(list);
+  REQUIRE(frames.size() == 2);
+  CHECK(frames[0].file == "/w/train_gpt.py");
+  CHECK(frames[1].line == 606);
+  CHECK(frames[1].function == "_postprocess");
+  CHECK(frames[1].source == "logits, _ = self.output_layer(");
+  const auto json = frames_in_text("{\"py_callstack\": \"Traceback (most recent call last):\\n  File \\\"/w/a.py\\\", line 3, in step\\n    x()\\n\"}");
+  REQUIRE(json.size() == 1);
+  CHECK(json[0].file == "/w/a.py");
+  CHECK(json[0].function == "step");
+  CHECK(frames_in_text("  File \"/w/a.py\", line 3, in step").empty());   // a line of its own: the assembler's
+  CHECK(frames_in_text("File \"").empty());
+}
+
+TEST_CASE("some kinds tell the phase") {
+  CHECK(phase_of_kind("nccl.timeout") == Phase::comm);
+  CHECK(phase_of_kind("jax.oom.compile") == Phase::compile);
+  CHECK(phase_of_kind("gpu.oom.capacity") == Phase::unknown);
+  CHECK(phase_of_kind("") == Phase::unknown);
 }
 
 TEST_CASE("the clone warning of an FSDP save is a checkpoint, whole or cut") {
