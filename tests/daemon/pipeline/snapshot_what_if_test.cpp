@@ -12,6 +12,7 @@
 
 #include "daemon/cli/what_if.hpp"
 #include "daemon/http/snapshot_json.hpp"
+#include "daemon/http/what_if_json.hpp"
 #include "signatures/memory/replay_recording.hpp"
 
 using namespace triage::daemon;
