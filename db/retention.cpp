@@ -198,7 +198,12 @@ Result<Retention> Retention::open(const std::string& path, Clock clock) {
 Result<RetentionSlice> Retention::slice(const RetentionLimits& limits, TimePoint now, std::chrono::milliseconds budget) {
   RetentionSlice slice;
   {
-    TRIAGE_TRY(Transaction transaction, Transaction::begin(connection_));
+    auto begun = Transaction::begin(connection_);
+    if (!begun.ok() && begun.error().code() == parsers::ErrorCode::unavailable) {   // others write all the time: it can wait
+      slice.more = true;
+      return slice;
+    }
+    TRIAGE_TRY(Transaction transaction, std::move(begun));
     Sweep sweep(connection_, clock_, clock_() + budget, slice);   // the time runs from when the writer is held up
     TRIAGE_CHECK(sweep.run(limits, now));
     TRIAGE_CHECK(transaction.commit());

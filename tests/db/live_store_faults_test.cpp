@@ -9,6 +9,7 @@
 #include <atomic>
 #include <fstream>
 #include <random>
+#include <mutex>
 #include <thread>
 
 #include "db/live_store.hpp"
@@ -384,45 +385,57 @@ TEST_CASE("readers, sender and retention work beside the writer and always see w
   auto store = LiveStore::open(path);
   REQUIRE(store.ok());
   std::atomic<bool> done{false};
-  std::atomic<int> faults{0}, reads{0}, sent{0};
+  std::atomic<int> reads{0}, sent{0};
+  std::mutex lock;
+  std::vector<std::string> faults;
+  const auto fault = [&](const std::string& who, const auto& result) {
+    if (result.ok()) return false;
+    const std::lock_guard guard(lock);
+    faults.push_back(who + ": " + result.error().message() + ": " + result.error().reason());
+    return true;
+  };
+  const auto torn = [&](const std::string& what) {
+    const std::lock_guard guard(lock);
+    faults.push_back(what);
+  };
   const auto reader = [&] {
     auto query = db::Query::open(path);
-    if (!query.ok()) ++faults;
+    (void)fault("open for reading", query);
     std::uint64_t before = 0;
     while (query.ok() && !done) {
       db::SourceQuery all;
       const auto page = query->sources(all);
-      if (!page.ok() || (page->rows.size() != 0 && page->rows.size() != kSources)) {
-        ++faults;
-        break;
-      }
+      if (fault("sources", page)) break;
+      if (page->rows.size() != 0 && page->rows.size() != kSources) return torn("a part of the sources");
       for (const db::WatchedRow& row : page->rows)
-        if (row.offset != page->rows[0].offset || row.offset < before) ++faults;
+        if (row.offset != page->rows[0].offset || row.offset < before) torn("offsets of two batches");
       if (!page->rows.empty()) before = page->rows[0].offset;
-      const auto history = query->incidents({});
-      if (!history.ok() || !query->recurring(db::Shared::rank, {}).ok() || !query->totals().ok()) ++faults;
+      (void)fault("history", query->incidents({}));
+      (void)fault("recurring", query->recurring(db::Shared::rank, {}));
+      (void)fault("totals", query->totals());
       ++reads;
     }
   };
   const auto sender = [&] {
     auto outbox = db::Outbox::open(path);
-    if (!outbox.ok()) ++faults;
+    (void)fault("open the outbox", outbox);
     while (outbox.ok() && !done) {
       const auto due = outbox->due(at(1000), 5);
-      if (!due.ok()) ++faults;
-      if (due.ok())
-        for (const db::OutboxItem& item : *due) {
-          const auto taken = outbox->take(item.id, at(1000));
-          if (!taken.ok() || !*taken || !outbox->sent(item.id, "r" + std::to_string(item.id), at(1000)).ok()) ++faults;
-          ++sent;
-        }
+      if (fault("due", due)) continue;
+      for (const db::OutboxItem& item : *due) {
+        const auto taken = outbox->take(item.id, at(1000));
+        if (!fault("take", taken) && !*taken) torn("an item was taken by another");
+        (void)fault("sent", outbox->sent(item.id, "r" + std::to_string(item.id), at(1000)));
+        ++sent;
+      }
     }
   };
   const auto sweeper = [&] {
     auto retention = db::Retention::open(path);
-    if (!retention.ok()) ++faults;
+    (void)fault("open for retention", retention);
     while (retention.ok() && !done) {
-      if (!retention->slice({}, at(1000)).ok() || !retention->move_log().ok()) ++faults;
+      (void)fault("slice", retention->slice({}, at(1000)));
+      (void)fault("move the log", retention->move_log());
     }
   };
   std::vector<std::thread> threads;
@@ -442,7 +455,7 @@ TEST_CASE("readers, sender and retention work beside the writer and always see w
   for (std::thread& thread : threads) thread.join();
   CAPTURE(why);
   CHECK(failed == 0);
-  CHECK(faults == 0);
+  for (const std::string& one : faults) FAIL_CHECK(one);
   CHECK(reads > 0);
   CHECK(sent > 0);
   auto query = db::Query::open(path);
