@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "parsers/base/nearest.hpp"
 #include "parsers/base/text.hpp"
 
 namespace triage::daemon {
@@ -23,36 +24,6 @@ namespace {
 
 constexpr std::size_t kSecretBytes = 64 * 1024;   // of a file that holds a secret
 constexpr std::size_t kSinks = 64, kRoutes = 1000, kList = 1000;
-
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
-template <class Range>
-std::string nearest(std::string_view name, const Range& names) {
-  std::string best, all;
-  std::size_t least = 4;
-  for (const std::string_view candidate : names) {
-    if (name.size() <= 64) {
-      if (const std::size_t d = distance(name, candidate); d < least) {
-        least = d;
-        best = candidate;
-      }
-    }
-    all += (all.empty() ? "" : ", ") + std::string(candidate);
-  }
-  return best.empty() ? "known: " + all : "did you mean '" + best + "'?";
-}
 
 // "10s", "500ms", "5m", "4h", "2d".
 std::optional<std::chrono::milliseconds> read_duration(std::string_view text) {
@@ -86,7 +57,7 @@ class Reader {
     }
     for (const auto& entry : node.entries)
       if (std::find(keys.begin(), keys.end(), entry.key) == keys.end())
-        fault(entry.value.key_place, what + " has no key '" + entry.key + "'", nearest(entry.key, keys), ErrorCode::not_found);
+        fault(entry.value.key_place, what + " has no key '" + entry.key + "'", parsers::nearest_name(entry.key, keys), ErrorCode::not_found);
     return true;
   }
 
@@ -155,7 +126,7 @@ class Reader {
     std::string read;
     if (!text(owner, key, read)) return false;
     if (std::find(names.begin(), names.end(), read) == names.end()) {
-      fault(place, "'" + std::string(key) + "' cannot be '" + read + "'", nearest(read, names));
+      fault(place, "'" + std::string(key) + "' cannot be '" + read + "'", parsers::nearest_name(read, names));
       return false;
     }
     out = read;
@@ -200,7 +171,7 @@ class Reader {
     const Place place = node != nullptr ? node->place : owner.place;
     const auto parts = read_url(value);
     if (!parts.ok()) return fault(place, "'" + std::string(key) + "' is not a URL", parts.error().message());
-    if (std::find(schemes.begin(), schemes.end(), parts->scheme) == schemes.end()) return fault(place, "'" + std::string(key) + "' cannot begin with " + parts->scheme + "://", nearest(parts->scheme, schemes));
+    if (std::find(schemes.begin(), schemes.end(), parts->scheme) == schemes.end()) return fault(place, "'" + std::string(key) + "' cannot begin with " + parts->scheme + "://", parsers::nearest_name(parts->scheme, schemes));
     if (parts->has_user) return fault(place, "'" + std::string(key) + "' holds a login", "put it into a header: 'headers: {Authorization: env:NAME}', or 'user' and 'password' of a mail server");
     if (parts->scheme == "http" && !plain_anywhere && !parts->loopback) fault(place, "'" + std::string(key) + "' is not encrypted", "use https://");
   }
@@ -336,7 +307,7 @@ void read_sinks(Reader& read, const YamlNode& node, AlertConfig& out) {
     }
     std::string type;
     if (!read.one_of(entry.value, "type", type, kTypes)) {
-      if (entry.value.find("type") == nullptr) read.fault(entry.value.place, "the sink '" + sink.name + "' has no type", nearest("", kTypes));
+      if (entry.value.find("type") == nullptr) read.fault(entry.value.place, "the sink '" + sink.name + "' has no type", parsers::nearest_name("", kTypes));
       continue;
     }
     read.duration(entry.value, "every", sink.every, std::chrono::milliseconds(0), std::chrono::milliseconds(3'600'000));
@@ -364,7 +335,7 @@ void read_routes(Reader& read, const YamlNode& node, AlertConfig& out) {
     read.texts(item, "severity", route.severities);
     for (const Texts* globs : {&route.jobs, &route.kinds, &route.nodes}) check_globs(read, item, *globs);
     for (const std::string& severity : route.severities)
-      if (std::find(kSeverities.begin(), kSeverities.end(), severity) == kSeverities.end()) read.fault(item.find("severity")->place, "there is no severity '" + severity + "'", nearest(severity, kSeverities));
+      if (std::find(kSeverities.begin(), kSeverities.end(), severity) == kSeverities.end()) read.fault(item.find("severity")->place, "there is no severity '" + severity + "'", parsers::nearest_name(severity, kSeverities));
     read.texts(item, "sinks", route.sinks);
     read.flag(item, "continue", route.go_on);
     read.flag(item, "mute", route.mute);
@@ -376,7 +347,7 @@ void read_routes(Reader& read, const YamlNode& node, AlertConfig& out) {
     std::vector<std::string_view> names;
     for (const SinkConfig& sink : out.sinks) names.push_back(sink.name);
     for (const std::string& name : route.sinks)
-      if (out.sink(name) == nullptr) read.fault(item.find("sinks")->place, "there is no sink '" + name + "'", nearest(name, names), ErrorCode::not_found);
+      if (out.sink(name) == nullptr) read.fault(item.find("sinks")->place, "there is no sink '" + name + "'", parsers::nearest_name(name, names), ErrorCode::not_found);
     out.routes.push_back(std::move(route));
   }
 }
@@ -487,7 +458,7 @@ AlertConfig read_alert_config(const YamlNode& node, std::vector<Error>& faults, 
   read.texts(node, "group_by", out.group_by);
   for (const std::string& name : out.group_by)
     if (const Names kNames = {"fingerprint", "kind", "job", "node", "severity"}; std::find(kNames.begin(), kNames.end(), name) == kNames.end())
-      read.fault(node.find("group_by")->place, "'group_by' cannot hold '" + name + "'", nearest(name, kNames));
+      read.fault(node.find("group_by")->place, "'group_by' cannot hold '" + name + "'", parsers::nearest_name(name, kNames));
   if (const YamlNode* mask = node.find("mask")) read_mask(read, *mask, out.mask);
   if (const YamlNode* client = node.find("client"); client != nullptr && read.map(*client, "'client'", {"connect_timeout", "timeout", "ca_file", "proxy"})) {
     const std::chrono::milliseconds least(100), most(120'000);

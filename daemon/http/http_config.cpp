@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <numeric>
 #include <optional>
 #include <utility>
 
+#include "parsers/base/nearest.hpp"
 #include "parsers/base/quantity.hpp"
 #include "parsers/base/text.hpp"
 
@@ -21,20 +21,6 @@ namespace {
 
 constexpr std::size_t kLeastSecret = 16;   // bytes of a token beyond loopback: 8 random bytes in hex
 
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
 // A map of the file, read key by key; what was not asked for is an unknown key.
 class Fields {
  public:
@@ -45,18 +31,9 @@ class Fields {
     if (node_.kind != Kind::map) return;
     for (const parsers::YamlEntry& entry : node_.entries) {
       if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
-      std::string best, all;
-      std::size_t least = 4;
-      for (const std::string& name : known_) {
-        if (const std::size_t d = distance(entry.key, name); d < least) {
-          least = d;
-          best = name;
-        }
-        all += (all.empty() ? "" : ", ") + name;
-      }
       faults_.push_back(Error(ErrorCode::syntax, what_ + " has no key '" + entry.key + "'")
                             .at(entry.value.key_place)
-                            .help(best.empty() ? "known: " + all : "did you mean '" + best + "'?"));
+                            .help(parsers::nearest_name(entry.key, known_)));
     }
   }
   Fields(const Fields&) = delete;

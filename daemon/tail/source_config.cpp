@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "parsers/base/limits.hpp"
+#include "parsers/base/nearest.hpp"
 #include "parsers/base/text.hpp"
 
 namespace triage::daemon {
@@ -17,21 +18,6 @@ using parsers::YamlNode;
 using std::chrono::milliseconds;
 
 namespace {
-
-// Edits from one key to the other; keys are short.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
 
 class Section {
  public:
@@ -96,16 +82,7 @@ class Section {
     if (node_.kind != YamlNode::Kind::map) return;
     for (const auto& [key, value] : node_.entries) {
       if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
-      std::string near, all;
-      std::size_t least = 4;
-      for (const std::string& candidate : known_) {
-        all += (all.empty() ? "" : ", ") + candidate;
-        if (const std::size_t d = distance(std::string_view(key).substr(0, 40), candidate); d < least) {
-          least = d;
-          near = candidate;
-        }
-      }
-      faults_.push_back(Error(ErrorCode::syntax, "unknown key '" + key + "' in '" + name_ + "'").at(value.key_place).help(near.empty() ? "known: " + all : "did you mean '" + near + "'?"));
+      faults_.push_back(Error(ErrorCode::syntax, "unknown key '" + key + "' in '" + name_ + "'").at(value.key_place).help(parsers::nearest_name(key, known_)));
     }
   }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "parsers/base/limits.hpp"
+#include "parsers/base/nearest.hpp"
 #include "parsers/base/yaml_text.hpp"
 
 namespace triage::signatures {
@@ -41,37 +42,6 @@ const Names<CaptureType>& capture_types() {
 constexpr std::array<std::string_view, 22> kKeys = {"id", "kind", "role", "version", "match", "literals", "unless", "within", "captures", "parser", "fixes", "ends", "summary",
                                                     "help", "weight", "sources", "no_literal", "examples", "counter_examples", "disable", "line", "expect"};
 constexpr std::size_t kRuleKeys = 19;  // of kKeys; then "disable" (user files) and the keys of an example
-
-// Edits (insert, remove, change one character) from one name to the other. Names are short.
-std::size_t distance(std::string_view a, std::string_view b) {
-  if (a.size() > 40 || b.size() > 40) return 99;
-  std::array<std::size_t, 42> row{};
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
-template <class Range>
-std::string nearest(std::string_view name, const Range& names) {
-  std::string best, all;
-  std::size_t least = 4;
-  for (const std::string_view candidate : names) {
-    const std::size_t d = distance(name, candidate);
-    if (d < least) {
-      least = d;
-      best = candidate;
-    }
-    all += (all.empty() ? "" : ", ") + std::string(candidate);
-  }
-  return best.empty() ? "known: " + all : "did you mean '" + best + "'?";
-}
 
 // A rule as read, and what a user file may say besides.
 struct RuleEntry {
@@ -130,7 +100,7 @@ class EntryReader {
     else if (key == "counter_examples") rule.counter_examples = examples(key, value, false);
     else if (key == "disable" && user_) out_.disable = flag(value);
     else
-      fault(ErrorCode::syntax, "unknown key '" + key + "'", value.key_place, nearest(key, std::span(kKeys).first(user_ ? kRuleKeys + 1 : kRuleKeys)));
+      fault(ErrorCode::syntax, "unknown key '" + key + "'", value.key_place, parsers::nearest_name(key, std::span(kKeys).first(user_ ? kRuleKeys + 1 : kRuleKeys)));
   }
 
   std::string text(const std::string& key, const YamlNode& value) {
@@ -161,7 +131,7 @@ class EntryReader {
       if (known_name == written) return meaning;
       known.push_back(known_name);
     }
-    if (!written.empty()) fault(ErrorCode::syntax, "'" + key + "' cannot be '" + written + "'", value.place, nearest(written, known));
+    if (!written.empty()) fault(ErrorCode::syntax, "'" + key + "' cannot be '" + written + "'", value.place, parsers::nearest_name(written, known));
     return otherwise;
   }
 
@@ -219,7 +189,7 @@ class EntryReader {
       } else if (name_of == "expect") {
         fault(ErrorCode::syntax, with_expect ? "'expect' has to be a map from a capture to its value" : "a counter-example expects nothing", part.place);
       } else {
-        fault(ErrorCode::syntax, "unknown key '" + name_of + "' of an example", part.key_place, nearest(name_of, std::array<std::string_view, 2>{"line", "expect"}));
+        fault(ErrorCode::syntax, "unknown key '" + name_of + "' of an example", part.key_place, parsers::nearest_name(name_of, std::array<std::string_view, 2>{"line", "expect"}));
       }
     }
     if (!value.find("line")) fault(ErrorCode::syntax, "the example has no line", value.place, "a text with ': ' in it has to stand in quotes");

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "parsers/base/nearest.hpp"
 #include "parsers/base/quantity.hpp"
 #include "parsers/base/text.hpp"
 
@@ -33,27 +34,11 @@ constexpr std::string_view kKeys[] = {
 
 Error fault(std::string message) { return Error(ErrorCode::syntax, std::move(message)); }
 
-// Number of letters in which two short words differ (Levenshtein).
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0U : 1U)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
 Error unknown_key(std::string_view key) {
   std::string_view nearest;
   std::size_t best = 6;
   const auto look = [&](std::string_view known) {
-    const std::size_t far = distance(key.substr(0, 64), known);
+    const std::size_t far = parsers::edit_distance(key.substr(0, 64), known);
     if (far < best) best = far, nearest = known;
   };
   for (const auto known : kKeys) look(known);
