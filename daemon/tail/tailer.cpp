@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/tail/compressed.hpp"
 #include "daemon/tail/file_identity.hpp"
 #include "daemon/tail/rotated_name.hpp"
 
@@ -26,6 +27,7 @@ using What = TailStep::What;
 constexpr seconds kSettled{2};
 constexpr seconds kLate{60};                 // a file that was left is still watched for late bytes
 constexpr std::size_t kSiblings = 64;        // limit: rotated files of one log that are looked at; more have been rotated within one outage
+constexpr std::size_t kPackedTries = 4;      // packed files that are unpacked in search of one
 constexpr int kTurns = 8;                    // opening, losing sight of and finding a file again within one step
 
 TimePoint time_of(std::int64_t ns) { return TimePoint(std::chrono::duration_cast<TimePoint::duration>(std::chrono::nanoseconds(ns))); }
@@ -101,7 +103,7 @@ std::optional<TimePoint> Tailer::wake() const {
   if (skip_at_ != 0) at(looked_);
   if (unseen() > 0) at(std::max(grown_ + options_->flush, looked_ + milliseconds(1)));
   // A file that was rotated away while its successor stays empty may be written on for hours.
-  if (aside_) at(looked_ + std::clamp(std::chrono::duration_cast<milliseconds>(looked_ - grown_) / 4, milliseconds(250), milliseconds(5000)));
+  if (aside_) at(looked_ + std::clamp(std::chrono::duration_cast<milliseconds>(looked_ - std::max(grown_, aside_since_)) / 4, milliseconds(250), milliseconds(5000)));
   if (left_file_) at(looked_ + seconds(5));
   return out;
 }
@@ -120,6 +122,7 @@ Result<Tailer::There> Tailer::look() const {
 Result<TailStep> Tailer::step(std::span<char> room, TimePoint now) {
   grown_ = std::min(grown_, now);   // the clock may have been set back
   verified_ = std::min(verified_, now);
+  aside_since_ = std::min(aside_since_, now);
   looked_ = now;
   if (std::optional<TailStep> late = late_bytes(now)) return *std::move(late);
   for (int turn = 0; turn < kTurns; ++turn) {
@@ -189,6 +192,7 @@ void Tailer::adopt(std::unique_ptr<OpenFile> file, const FileInfo& info, bool as
   at_.device = info.device;
   at_.inode = info.inode;
   grown_ = std::max(grown_, std::min(now, time_of(info.changed_ns)));
+  if (aside && !aside_) aside_since_ = now;
   aside_ = aside;
   nameless_ = vanished_ = false;
 }
@@ -240,6 +244,7 @@ parsers::Status Tailer::begin(std::unique_ptr<OpenFile> file, const FileInfo& in
   cut_ = false;
   grown_ = TimePoint{};
   adopt(std::move(file), info, aside, now);
+  aside_since_ = TimePoint{};   // it has a successor: its own time tells how long it has been quiet
   return parsers::done();
 }
 
@@ -365,10 +370,11 @@ Tailer::Step Tailer::at_end(std::span<char> room, const FileInfo& ours, TimePoin
 
 // The path leads elsewhere, or nowhere. Stays with the file until it is certain that nothing more comes to it.
 Tailer::Step Tailer::leave(std::span<char> room, const There& there, const FileInfo& ours, TimePoint now) {
+  if (!aside_) aside_since_ = now;
   aside_ = true;
   nameless_ = ours.links == 0;
   file_->hold(nameless_);
-  const auto quiet = now - grown_;
+  const auto quiet = now - std::max(grown_, aside_since_);
   const bool given_up = nameless_ && quiet >= options_->deleted;
   if (!given_up && quiet < options_->rotate) return std::optional(idle());
   if (unseen() > 0 && skip_at_ == 0) {
@@ -401,6 +407,9 @@ Tailer::Step Tailer::lost_sight(TimePoint now) {
   }
   if (!found) {
     TRIAGE_TRY(found, adopt_sibling(false, now));
+  }
+  if (!found) {
+    TRIAGE_TRY(found, adopt_packed(now));
   }
   if (found) {
     cut_ = cut_ || in_place;
@@ -441,10 +450,10 @@ std::vector<Tailer::Sibling> Tailer::siblings(bool every_name) const {
   for (FolderEntry& entry : *entries) {
     if (entry.name == own || (entry.kind_known && entry.kind != FileKind::file)) continue;
     const auto rotated = read_rotated_name(own, entry.name);
-    if ((rotated && rotated->packed) || (!rotated && !every_name)) continue;
+    if (!rotated && !every_name) continue;
     if (!every_name && out.size() == kSiblings) break;
     if (options_->is_source && options_->is_source(where + "/" + entry.name)) continue;
-    out.push_back({entry.name, rotated ? std::string(rotated->mark) : "", entry.inode});
+    out.push_back({entry.name, rotated ? std::string(rotated->mark) : "", entry.inode, rotated && rotated->packed});
   }
   return out;
 }
@@ -455,7 +464,7 @@ Result<bool> Tailer::adopt_sibling(bool by_inode, TimePoint now) {
   std::unique_ptr<OpenFile> best;
   FileInfo best_info;
   for (const Sibling& sibling : siblings(by_inode)) {
-    if (by_inode && sibling.inode != at_.inode) continue;
+    if (sibling.packed || (by_inode && sibling.inode != at_.inode)) continue;
     if (by_inode && at_.check_bytes == 0 && sibling.mark.empty()) continue;   // the inode alone is no proof
     auto file = files_->open(folder() + "/" + sibling.name);
     if (!file.ok()) {
@@ -477,17 +486,46 @@ Result<bool> Tailer::adopt_sibling(bool by_inode, TimePoint now) {
   return true;
 }
 
+// Rotated and packed: what was not read of it is read from there. Packers keep the time of the file, or set a later one.
+Result<bool> Tailer::adopt_packed(TimePoint now) {
+  if (!at_.known() || at_.check_bytes == 0) return false;
+  std::size_t tries = 0;
+  for (const Sibling& sibling : siblings(false)) {
+    if (!sibling.packed) continue;
+    const std::string path = folder() + "/" + sibling.name;
+    const auto info = files_->info(path);
+    if (!info.ok() || (changed_ns_ != 0 && info->changed_ns < changed_ns_ / 1'000'000'000 * 1'000'000'000)) continue;   // gzip keeps whole seconds
+    if (++tries > kPackedTries) break;
+    auto file = open_unpacked(*files_, path);
+    if (!file.ok()) {
+      if (file.error().code() == ErrorCode::unavailable) return std::move(file).error();
+      continue;
+    }
+    const auto inside = (*file)->info();
+    if (!inside.ok() || inside->size < at_.offset) continue;
+    const auto same = content_matches(**file, at_);
+    if (!same.ok() || !*same) continue;
+    adopt(*std::move(file), *inside, true, now);
+    at_.size = inside->size;      // nobody writes to it any more: it is left as soon as it is read
+    aside_since_ = TimePoint{};
+    return true;
+  }
+  return false;
+}
+
 // Files that came after ours and were rotated away before they were seen under the path: begins the oldest of them. gone: our content is
 // nowhere, so that a file with its inode is a later one. Where our own mark is not known either, the time of the last change decides.
 Result<bool> Tailer::begin_later_sibling(bool gone, TimePoint now) {
   const std::vector<Sibling> all = siblings(false);
   std::string own;
   for (const Sibling& sibling : all)
-    if (!gone && sibling.inode == at_.inode) own = sibling.mark;
+    if (!gone && sibling.inode == at_.inode) own = sibling.mark;   // a packed one, too
   std::unique_ptr<OpenFile> best;
   FileInfo best_info;
   std::string best_mark;
   for (const Sibling& sibling : all) {
+    // limit: a file that was rotated and packed between two looks without ever being seen is not read.
+    if (sibling.packed) continue;
     const bool same_inode = sibling.inode == at_.inode;
     if (same_inode && !gone) continue;
     if (!same_inode && (own.empty() ? changed_ns_ == 0 : !rotated_later(sibling.mark, own))) continue;

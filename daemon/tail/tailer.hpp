@@ -80,6 +80,7 @@ class Tailer {
   struct Sibling {
     std::string name, mark;
     std::uint64_t inode = 0;
+    bool packed = false;
   };
 
   Step find(parsers::TimePoint now);
@@ -94,6 +95,7 @@ class Tailer {
 
   parsers::Result<There> look() const;
   parsers::Result<bool> adopt_sibling(bool by_inode, parsers::TimePoint now);
+  parsers::Result<bool> adopt_packed(parsers::TimePoint now);
   parsers::Result<bool> begin_later_sibling(bool gone, parsers::TimePoint now);
   parsers::Result<bool> begin_there(const FileInfo& there, parsers::TimePoint now);
   std::vector<Sibling> siblings(bool every_name) const;
@@ -120,6 +122,7 @@ class Tailer {
   parsers::TimePoint verified_{};        // when that was
   parsers::TimePoint grown_{};           // when the file last changed, as far as we saw
   parsers::TimePoint looked_{};          // time of the last step
+  parsers::TimePoint aside_since_{};     // when the path was first seen to lead elsewhere
   std::array<Checkpoint, 3> left_{};     // the last files that were left: they may come back
   std::unique_ptr<OpenFile> left_file_;  // the last one, for a while: its writer may be late
   std::uint64_t left_size_ = 0;
