@@ -3,12 +3,13 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "daemon/alert/mask.hpp"
+#include "daemon/config/secret.hpp"
 #include "daemon/http/client.hpp"
 #include "parsers/base/yaml_text.hpp"
 
@@ -122,10 +123,6 @@ std::vector<InhibitRule> default_inhibition();
 
 // Sinks that may be told again after a restart without harm: the argument of the outbox' recovery.
 std::vector<std::string> idempotent_sinks(const AlertConfig& config);
-
-// Where env: and file: come from; tests give their own.
-using SecretLookup = std::function<parsers::Result<std::string>(std::string_view kind, const std::string& name)>;
-parsers::Result<std::string> system_secret(std::string_view kind, const std::string& name);
 
 // The configuration; what is wrong is added to `faults` and left at its default. A node of kind null is an empty section: no sinks.
 AlertConfig read_alert_config(const parsers::YamlNode& node, std::vector<parsers::Error>& faults, const SecretLookup& lookup = system_secret);

@@ -1,14 +1,11 @@
 #include "daemon/http/http_config.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <fstream>
 #include <optional>
 #include <utility>
 
-#include "parsers/base/nearest.hpp"
-#include "parsers/base/quantity.hpp"
-#include "parsers/base/text.hpp"
+#include "daemon/config/fields.hpp"
+#include "daemon/config/secret.hpp"
 
 namespace triage::daemon::api {
 
@@ -20,105 +17,6 @@ using Kind = parsers::YamlNode::Kind;
 namespace {
 
 constexpr std::size_t kLeastSecret = 16;   // bytes of a token beyond loopback: 8 random bytes in hex
-
-// A map of the file, read key by key; what was not asked for is an unknown key.
-class Fields {
- public:
-  Fields(const YamlNode& node, std::string what, std::vector<Error>& faults) : node_(node), what_(std::move(what)), faults_(faults) {
-    if (node.kind != Kind::map && node.kind != Kind::null) fault(node, what_ + " has to be a map of keys, not " + std::string(parsers::kind_name(node.kind)));
-  }
-  ~Fields() {
-    if (node_.kind != Kind::map) return;
-    for (const parsers::YamlEntry& entry : node_.entries) {
-      if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
-      faults_.push_back(Error(ErrorCode::syntax, what_ + " has no key '" + entry.key + "'")
-                            .at(entry.value.key_place)
-                            .help(parsers::nearest_name(entry.key, known_)));
-    }
-  }
-  Fields(const Fields&) = delete;
-  Fields& operator=(const Fields&) = delete;
-
-  const YamlNode* find(const char* key) {
-    known_.emplace_back(key);
-    return node_.kind == Kind::map ? node_.find(key) : nullptr;
-  }
-  void text(const char* key, std::string& out) {
-    const YamlNode* node = find(key);
-    if (!node) return;
-    if (node->kind != Kind::scalar)
-      fault(*node, std::string(key) + " has to be a text");
-    else
-      out = node->scalar;
-  }
-  void flag(const char* key, bool& out) {
-    const YamlNode* node = find(key);
-    if (!node) return;
-    if (node->kind == Kind::scalar && !node->quoted && (node->scalar == "true" || node->scalar == "false"))
-      out = node->scalar == "true";
-    else
-      fault(*node, std::string(key) + " has to be true or false");
-  }
-  template <class T>
-  void count(const char* key, T& out, std::int64_t least, std::int64_t most) {
-    const YamlNode* node = find(key);
-    if (!node) return;
-    const auto number = node->kind == Kind::scalar ? parsers::read_integer(node->scalar) : std::nullopt;
-    if (!number || *number < least || *number > most)
-      fault(*node, std::string(key) + " has to be a number from " + std::to_string(least) + " to " + std::to_string(most));
-    else
-      out = static_cast<T>(*number);
-  }
-  void bytes(const char* key, std::uint64_t& out, std::int64_t least) {
-    const YamlNode* node = find(key);
-    if (!node) return;
-    const auto size = node->kind == Kind::scalar ? parsers::read_bytes(node->scalar) : std::nullopt;
-    const auto plain = node->kind == Kind::scalar ? parsers::read_integer(node->scalar) : std::nullopt;
-    const std::int64_t value = plain ? *plain : size ? size->count() : -1;
-    if (value < least)
-      fault(*node, std::string(key) + " has to be a size of at least " + std::to_string(least) + " bytes", "for example 16MiB");
-    else
-      out = static_cast<std::uint64_t>(value);
-  }
-  void seconds(const char* key, double& out) {
-    const YamlNode* node = find(key);
-    if (!node) return;
-    const auto number = node->kind == Kind::scalar ? parsers::read_double(node->scalar) : std::nullopt;
-    if (!number || !(*number >= 0.05) || *number > 86400)
-      fault(*node, std::string(key) + " has to be a number of seconds from 0.05 to 86400");
-    else
-      out = *number;
-  }
-  void texts(const char* key, std::vector<std::string>& out) {
-    const YamlNode* node = find(key);
-    if (!node) return;
-    out.clear();
-    if (node->kind == Kind::scalar) {
-      out.push_back(node->scalar);
-      return;
-    }
-    if (node->kind != Kind::list) {
-      fault(*node, std::string(key) + " has to be a list of texts");
-      return;
-    }
-    for (const YamlNode& item : node->items) {
-      if (item.kind == Kind::scalar)
-        out.push_back(item.scalar);
-      else
-        fault(item, std::string(key) + " has to be a list of texts");
-    }
-  }
-  void fault(const YamlNode& node, std::string message, std::string help = {}) {
-    Error error = Error(ErrorCode::syntax, std::move(message)).at(node.place);
-    faults_.push_back(help.empty() ? std::move(error) : std::move(error).help(std::move(help)));
-  }
-
- private:
-  const YamlNode& node_;
-  std::string what_;
-  std::vector<Error>& faults_;
-  std::vector<std::string> known_;
-};
 
 std::optional<ListenAddress> read_listen(std::string_view text) {
   if (text.starts_with(':')) return std::nullopt;
@@ -240,23 +138,7 @@ HttpConfig read_http_config(const YamlNode& node, std::vector<Error>& faults) {
 }
 
 parsers::Result<std::string> read_secret(const std::string& reference) {
-  std::string_view rest = reference;
-  std::string secret;
-  if (parsers::consume(rest, "env:")) {
-    const char* value = std::getenv(std::string(rest).c_str());
-    if (!value) return Error(ErrorCode::not_found, "the environment has no variable " + std::string(rest));
-    secret = value;
-  } else if (parsers::consume(rest, "file:")) {
-    std::ifstream file{std::string(rest)};
-    if (!file) return Error(ErrorCode::io, "the file " + std::string(rest) + " with a token cannot be read");
-    std::string room(4097, '\0');
-    file.read(room.data(), static_cast<std::streamsize>(room.size()));
-    room.resize(static_cast<std::size_t>(file.gcount()));
-    if (room.size() > 4096) return Error(ErrorCode::limit, "the file " + std::string(rest) + " is too large for a token");
-    secret = std::string(parsers::trim(std::string_view(room).substr(0, room.find('\n'))));
-  } else {
-    secret = reference;
-  }
+  TRIAGE_TRY(std::string secret, secret_of(reference));
   if (secret.size() < kLeastSecret)
     return Error(ErrorCode::conflict, "a token is shorter than " + std::to_string(kLeastSecret) + " characters").help("make one with: openssl rand -hex 32");
   return secret;

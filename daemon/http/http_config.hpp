@@ -56,7 +56,7 @@ struct HttpConfig {
 // Adds every fault with its place. An absent section (kind null) is the default. Unknown keys are faults with the nearest known name.
 HttpConfig read_http_config(const parsers::YamlNode& node, std::vector<parsers::Error>& faults);
 
-// The secret behind env:NAME, file:PATH (first line) or the literal. Errors: not_found, io, limit.
+// The token behind env:NAME, file:PATH or the literal. Errors: those of secret_of; conflict (shorter than is safe).
 parsers::Result<std::string> read_secret(const std::string& reference);
 
 }  // namespace triage::daemon::api

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "daemon/config/fields.hpp"
 #include "parsers/base/text.hpp"
 #include "parsers/base/visible.hpp"
 
@@ -264,17 +265,10 @@ std::optional<TimePoint> read_time(std::string_view text) {
 }
 
 std::optional<std::int64_t> read_duration_s(std::string_view text) {
-  if (text.empty() || !parsers::is_digit(text[0])) return std::nullopt;
-  const auto number = parsers::take_integer(text);
-  constexpr std::int64_t kMost = 3650LL * 86400;
-  if (!number || *number <= 0 || *number > kMost) return std::nullopt;
-  std::int64_t unit = 0;
-  if (text.empty() || text == "s") unit = 1;
-  if (text == "m") unit = 60;
-  if (text == "h") unit = 3600;
-  if (text == "d") unit = 86400;
-  if (unit == 0 || *number > kMost / unit) return std::nullopt;
-  return *number * unit;
+  const bool bare = !text.empty() && parsers::is_digit(text.back());
+  const auto read = read_duration(bare ? std::string(text) + "s" : std::string(text));
+  if (!read || read->count() <= 0 || read->count() % 1000 != 0) return std::nullopt;
+  return read->count() / 1000;
 }
 
 std::string page_place(TimePoint time, std::string_view id) {

@@ -36,7 +36,7 @@ struct SourceConfig {
 //   files:    list of patterns, or of maps {path, job, except}
 //   torchrun: folders given to torchrun --log-dir        pods: true or the folder (/var/log/pods)
 //   dumps:    patterns of snapshots, cores, flight recorder dumps
-//   kernel_log: flag     journal: flag, or {kernel, units}
+//   kernel_log: flag     journal: flag, or {kernel, units}; with kernel_log the journal's kernel lines are left out
 //   links_into: folders  packed: flag  poll: duration  poll_only: flag  flush: duration  ignore_older: duration  max_files, max_descriptors: numbers
 SourceConfig read_source_config(const parsers::YamlNode& node, std::vector<parsers::Error>& faults);
 

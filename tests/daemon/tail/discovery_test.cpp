@@ -189,6 +189,15 @@ TEST_CASE("the configuration of sources tells all its faults at once") {
   CHECK(good.ignore_older == std::chrono::hours(168));
   CHECK(good.links_into == Paths{"/var/lib/docker/containers"});
 
+  for (const char* const text : {"journal: {kernel: false}\n", "kernel_log: true\njournal: true\n"}) {
+    const auto asked = triage::parsers::read_yaml(text, "c.yaml");
+    REQUIRE(asked.ok());
+    std::vector<triage::parsers::Error> found;
+    (void)read_source_config(*asked, found);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].message() == "journal is asked for nothing");
+  }
+
   auto tree = triage::parsers::read_yaml("flies: /a/*.log\nfiles:\n  - logs/x\n  - job: a\npoll: soon\nmax_files: 0\nkernel_log: maybe\nlinks_into: etc\n", "c.yaml");
   REQUIRE(tree.ok());
   std::vector<triage::parsers::Error> faults;
