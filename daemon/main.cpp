@@ -66,6 +66,54 @@ void plan_options(CLI::App& app, PlanCommand& plan, int& status) {
   plan_app->callback([&plan, &status] { status = plan_command(plan); });
 }
 
+void service_options(CLI::App& app, ServeCommand& serve, StatusCommand& status, SilenceCommand& silence, AlertTestCommand& alert, int& result) {
+  const auto config_option = [](CLI::App& of, std::string& config) { of.add_option("--config", config, "configuration of the service [/etc/triaged/triaged.yaml]")->option_text("FILE"); };
+  CLI::App* const serve_app = app.add_subcommand("serve", "the service: watch logs, diagnose, alert, answer the API");
+  config_option(*serve_app, serve.config);
+  serve_app->add_flag("--check", serve.check, "read configuration and rules, say what is wrong, and end");
+  serve_app->callback([&] { result = serve_command(serve); });
+
+  CLI::App* const status_app = app.add_subcommand("status", "ask the running service how it is");
+  config_option(*status_app, status.config);
+  status_app->add_option("--url", status.url, "its address, e.g. http://127.0.0.1:9477")->option_text("URL");
+  status_app->add_option("--token", status.token, "env:NAME, file:PATH or the token [env:TRIAGED_TOKEN]")->option_text("TOKEN");
+  format_option(*status_app, status.format, false);
+  status_app->callback([&] { result = status_command(status); });
+
+  CLI::App* const silence_app = app.add_subcommand("silence", "hold alerts back for a while");
+  silence_app->require_subcommand(1);
+  const auto where = [&](CLI::App& of) {
+    config_option(of, silence.config);
+    of.add_option("--db", silence.database, "the database file [that of the configuration]")->option_text("FILE");
+  };
+  CLI::App* const add = silence_app->add_subcommand("add", "a new one; what is named has to fit, all of it");
+  where(*add);
+  add->add_option("--kind", silence.kind, "kind or its beginning, e.g. gpu.oom")->option_text("KIND");
+  add->add_option("--job", silence.job, "job")->option_text("JOB");
+  add->add_option("--node", silence.node, "node")->option_text("NODE");
+  add->add_option("--fingerprint", silence.fingerprint, "cause")->option_text("FINGERPRINT");
+  add->add_option("--for", silence.duration, "how long, e.g. 2h")->required()->option_text("TIME");
+  add->add_option("--reason", silence.reason, "why")->option_text("TEXT");
+  add->add_option("--author", silence.author, "who [the user]")->option_text("NAME");
+  add->callback([&] { silence.what = SilenceCommand::What::add; result = silence_command(silence); });
+  CLI::App* const list = silence_app->add_subcommand("list", "those that hold now or will");
+  where(*list);
+  list->add_flag("--all", silence.all, "those that have ended, too");
+  format_option(*list, silence.format, false);
+  list->callback([&] { silence.what = SilenceCommand::What::list; result = silence_command(silence); });
+  CLI::App* const end = silence_app->add_subcommand("end", "end one now");
+  where(*end);
+  end->add_option("id", silence.id, "its number")->required()->option_text("ID");
+  end->callback([&] { silence.what = SilenceCommand::What::end; result = silence_command(silence); });
+
+  CLI::App* const alert_app = app.add_subcommand("alert", "try the alerts");
+  alert_app->require_subcommand(1);
+  CLI::App* const test = alert_app->add_subcommand("test", "send a made-up alert to one sink at once");
+  config_option(*test, alert.config);
+  test->add_option("sink", alert.sink, "its name in the configuration")->required()->option_text("SINK");
+  test->callback([&] { result = alert_test_command(alert); });
+}
+
 std::string version_text() {
   const auto loaded = load_knowledge({});
   std::string text = "triage " + program_version();
@@ -169,6 +217,12 @@ int main_or_throw(int argc, char** argv) {
   feedback_app->add_flag_callback("--failed", [&] { feedback.helped = false; }, "it did not");
   feedback_app->add_option("--note", feedback.note, "in your words")->option_text("TEXT");
   feedback_app->callback([&] { status = feedback_command(feedback); });
+
+  ServeCommand serve;
+  StatusCommand status_of;
+  SilenceCommand silence;
+  AlertTestCommand alert;
+  service_options(app, serve, status_of, silence, alert, status);
 
   try {
     app.parse(argc, argv);

@@ -9,22 +9,22 @@ using parsers::Status;
 
 namespace {
 
-// ?1 to ?10: what changes seldom; ?11: id, or NULL for a new one.
+// ?1 to ?10 and ?12: what changes seldom; ?11: id, or NULL for a new one.
 constexpr std::string_view kInsert =
-    "INSERT INTO watched(id, name, generation, job, attempt, node, rank, local_rank, device, inode, ended) "
-    "VALUES(?11,?1,?2,?3,?4,?5,?6,?7,?8,?9,?10) ON CONFLICT(name, generation) DO UPDATE SET job=excluded.job, attempt=excluded.attempt, "
+    "INSERT INTO watched(id, name, generation, job, attempt, node, rank, local_rank, device, inode, ended, kind) "
+    "VALUES(?11,?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?12) ON CONFLICT(name, generation) DO UPDATE SET job=excluded.job, attempt=excluded.attempt, "
     "node=excluded.node, rank=excluded.rank, local_rank=excluded.local_rank, device=excluded.device, inode=excluded.inode, "
-    "ended=excluded.ended RETURNING id";
+    "ended=excluded.ended, kind=excluded.kind RETURNING id";
 constexpr std::string_view kUpdate =
-    "UPDATE watched SET name=?1, generation=?2, job=?3, attempt=?4, node=?5, rank=?6, local_rank=?7, device=?8, inode=?9, ended=?10 "
+    "UPDATE watched SET name=?1, generation=?2, job=?3, attempt=?4, node=?5, rank=?6, local_rank=?7, device=?8, inode=?9, ended=?10, kind=?12 "
     "WHERE id=?11 AND (ended IS NOT ?10 OR inode IS NOT ?9 OR device IS NOT ?8 OR generation IS NOT ?2 OR job IS NOT ?3 OR "
-    "attempt IS NOT ?4 OR node IS NOT ?5 OR rank IS NOT ?6 OR local_rank IS NOT ?7 OR name IS NOT ?1)";
+    "attempt IS NOT ?4 OR node IS NOT ?5 OR rank IS NOT ?6 OR local_rank IS NOT ?7 OR name IS NOT ?1 OR kind IS NOT ?12)";
 constexpr std::string_view kAdvance =
-    "UPDATE checkpoint SET offset=?2, lines=?3, size=?4, check_bytes=?5, check_hash=?6, seen_at=?7, batches=?8, cursor=?9 WHERE source=?1";
+    "UPDATE checkpoint SET offset=?2, lines=?3, size=?4, check_bytes=?5, check_hash=?6, seen_at=?7, batches=?8, cursor=?9, lost_bytes=?10 WHERE source=?1";
 constexpr std::string_view kBegin =
-    "INSERT INTO checkpoint(source, offset, lines, size, check_bytes, check_hash, seen_at, batches, cursor) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9) "
+    "INSERT INTO checkpoint(source, offset, lines, size, check_bytes, check_hash, seen_at, batches, cursor, lost_bytes) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10) "
     "ON CONFLICT(source) DO UPDATE SET offset=excluded.offset, lines=excluded.lines, size=excluded.size, check_bytes=excluded.check_bytes, "
-    "check_hash=excluded.check_hash, seen_at=excluded.seen_at, batches=excluded.batches, cursor=excluded.cursor";
+    "check_hash=excluded.check_hash, seen_at=excluded.seen_at, batches=excluded.batches, cursor=excluded.cursor, lost_bytes=excluded.lost_bytes";
 constexpr std::string_view kTail =
     "INSERT INTO watched_tail(source, bytes) VALUES(?1, ?2) ON CONFLICT(source) DO UPDATE SET bytes=excluded.bytes WHERE bytes <> excluded.bytes";
 constexpr std::string_view kDrop = "DELETE FROM spool WHERE source = ?1 AND offset = ?2";
@@ -35,13 +35,13 @@ constexpr std::string_view kSpool =
 void bind_watched(Statement& statement, const WatchedRow& row) {
   statement.bind(1, row.name).bind(2, whole(row.generation)).bind(3, row.job).bind(4, static_cast<std::int64_t>(row.attempt));
   statement.bind(5, row.node).bind(6, wide(row.rank)).bind(7, wide(row.local_rank)).bind(8, whole(row.device)).bind(9, whole(row.inode));
-  statement.bind(10, static_cast<std::int64_t>(row.ended));
+  statement.bind(10, static_cast<std::int64_t>(row.ended)).bind(12, row.kind);
 }
 
 void bind_checkpoint(Statement& statement, const WatchedRow& row, std::int64_t id) {
   statement.bind(1, id).bind(2, whole(row.offset)).bind(3, whole(row.lines)).bind(4, whole(row.size));
   statement.bind(5, static_cast<std::int64_t>(row.check_bytes)).bind(6, whole(row.check_hash)).bind(7, micros(row.seen_at));
-  statement.bind(8, row.batches).bind(9, row.cursor);
+  statement.bind(8, row.batches).bind(9, row.cursor).bind(10, whole(row.lost_bytes));
 }
 
 }  // namespace

@@ -62,8 +62,6 @@ struct Cursor {
   std::string id;
 };
 
-std::string cursor_text(const HistoryRow& row) { return std::to_string(micros(row.kept_at)) + "." + row.id; }
-
 Result<Cursor> read_cursor(const std::string& text) {
   Cursor out;
   const char* end = text.data() + text.size();
@@ -122,6 +120,8 @@ Status put(Connection& connection, const Keep& keep, const RuleSet& rules, TimeP
 
 }  // namespace
 
+std::string history_cursor(TimePoint kept_at, const std::string& id) { return std::to_string(micros(kept_at)) + "." + id; }
+
 Result<bool> write_incident(Connection& connection, const Keep& keep, const RuleSet& rules, TimePoint now) {
   TRIAGE_TRY(Statement same, connection.prepare("SELECT 1 FROM incident WHERE id = ?1 AND answer = ?2"));
   TRIAGE_TRY(const bool there, same.bind(1, keep.diagnosis.id).bind(2, keep.answer).step());
@@ -150,7 +150,7 @@ Result<HistoryPage> read_history(Connection& connection, const HistoryQuery& que
     TRIAGE_TRY(const bool row, rows.step());
     if (!row) break;
     if (static_cast<std::int64_t>(page.rows.size()) == limit) {
-      if (!page.rows.empty()) page.next = cursor_text(page.rows.back());
+      if (!page.rows.empty()) page.next = history_cursor(page.rows.back().kept_at, page.rows.back().id);
       break;
     }
     page.rows.push_back(history_row(rows));

@@ -37,8 +37,12 @@ WatchedRow watched_row(const Statement& row) {
   out.seen_at = time_of(row.integer(16));
   out.batches = row.text(17);
   out.cursor = row.text(18);
+  out.kind = row.text(19);
+  out.lost_bytes = bits(row.integer(20));
   return out;
 }
+
+SpoolLine spool_row(const Statement& row) { return {bits(row.integer(0)), bits(row.integer(1)), row.text(2)}; }
 
 OutboxItem outbox_row(const Statement& row) {
   OutboxItem out;

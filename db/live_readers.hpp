@@ -13,8 +13,12 @@ namespace triage::db {
 // Columns of watched w JOIN checkpoint c, and the row of them.
 inline constexpr std::string_view kWatchedColumns =
     "SELECT w.id, w.name, w.generation, w.job, w.attempt, w.node, w.rank, w.local_rank, w.device, w.inode, w.ended, c.offset, c.lines, "
-    "c.size, c.check_bytes, c.check_hash, c.seen_at, c.batches, c.cursor FROM watched w JOIN checkpoint c ON c.source = w.id ";
+    "c.size, c.check_bytes, c.check_hash, c.seen_at, c.batches, c.cursor, w.kind, c.lost_bytes FROM watched w JOIN checkpoint c ON c.source = w.id ";
 WatchedRow watched_row(const Statement& row);
+
+// Of one source (?1).
+inline constexpr std::string_view kSpoolRows = "SELECT offset, number, text FROM spool WHERE source = ?1 ORDER BY offset";
+SpoolLine spool_row(const Statement& row);
 
 inline constexpr std::string_view kOutboxColumns =
     "SELECT o.id, o.sink, o.channel, o.incident, o.event, o.revision, o.body, o.not_before, o.tries, o.state, o.error, o.receipt, "

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "db/rows.hpp"
+#include "parsers/lines/spool_line.hpp"
 
 namespace triage::db {
 
@@ -16,11 +17,13 @@ struct WatchedRow {
   std::int64_t id = 0;
   std::string name;
   std::uint64_t generation = 0;
+  std::string kind;                    // file (empty as well), dump, push, kmsg, journal
   std::string job, node;
   int attempt = 1;
   std::optional<int> rank, local_rank;
   std::uint64_t device = 0, inode = 0, offset = 0, lines = 0, size = 0, check_hash = 0;
   std::uint32_t check_bytes = 0;
+  std::uint64_t lost_bytes = 0;        // known to be lost, of this generation
   bool ended = false;                  // gives no more bytes
   std::optional<std::string> tail;     // last bytes before the offset, at most 4 KiB. Empty optional: commit leaves what is stored;
                                        // watched() does not load it, LiveStore::tail does (10,000 of them would be 40 MB)
@@ -31,10 +34,7 @@ struct WatchedRow {
 
 // A line that the judgement looked at. One line a (source, offset): a later text replaces an earlier one, such as a line that was
 // handed out before its end was written.
-struct SpoolLine {
-  std::uint64_t offset = 0, number = 0;   // number: line, 1-based
-  std::string text;
-};
+using parsers::SpoolLine;
 
 struct SourceCommit {
   WatchedRow row;                      // id is given back

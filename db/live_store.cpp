@@ -32,8 +32,6 @@ TrackedIncident tracked_row(const Statement& row) {
   return out;
 }
 
-SpoolLine spool_row(const Statement& row) { return {bits(row.integer(0)), bits(row.integer(1)), row.text(2)}; }
-
 constexpr std::string_view kTrackedColumns = "SELECT incident, job, attempt, closed, opened_at, changed_at, revision FROM tracked ";
 
 // A file that offline scans made cannot give pages back. Made anew once, while it is small; a larger one keeps its size and uses
@@ -139,7 +137,7 @@ Result<std::string> LiveStore::tail(std::int64_t source) {
 }
 
 Result<std::vector<SpoolLine>> LiveStore::spool(std::int64_t source) {
-  TRIAGE_TRY(Statement rows, connection_.prepare("SELECT offset, number, text FROM spool WHERE source = ?1 ORDER BY offset"));
+  TRIAGE_TRY(Statement rows, connection_.prepare(kSpoolRows));
   return rows_of(rows.bind(1, source), spool_row);
 }
 

@@ -122,6 +122,17 @@ Result<SourcePage> Query::sources(const SourceQuery& query) {
   return page;
 }
 
+Result<std::optional<WatchedRow>> Query::watched(const std::string& name) {
+  TRIAGE_TRY(Statement rows, connection_.prepare(std::string(kWatchedColumns) + "WHERE w.name = ?1 ORDER BY w.generation DESC LIMIT 1"));
+  TRIAGE_TRY(const bool row, rows.bind(1, name).step());
+  return row ? std::optional(watched_row(rows)) : std::nullopt;
+}
+
+Result<std::vector<SpoolLine>> Query::spool(std::int64_t source) {
+  TRIAGE_TRY(Statement rows, connection_.prepare(kSpoolRows));
+  return rows_of(rows.bind(1, source), spool_row);
+}
+
 Result<std::vector<OutboxItem>> Query::outbox(const OutboxQuery& query) {
   Filter filter;
   if (query.before != 0) filter.add("o.id < @", query.before);

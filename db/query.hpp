@@ -77,6 +77,10 @@ class Query {
   // Values with at least `least` incidents, most first, at most query.limit.
   parsers::Result<std::vector<Recurrence>> recurring(Shared by, const HistoryQuery& query, std::int64_t least = 2);
   parsers::Result<SourcePage> sources(const SourceQuery& query);
+  // The newest generation under that name; empty: nothing of that name is watched.
+  parsers::Result<std::optional<WatchedRow>> watched(const std::string& name);
+  // Of one generation, by its row's id; in order of the source.
+  parsers::Result<std::vector<SpoolLine>> spool(std::int64_t source);
   // Newest first. Dead letters: states {dead, uncertain}.
   parsers::Result<std::vector<OutboxItem>> outbox(const OutboxQuery& query);
   parsers::Result<std::vector<SinkCount>> sink_counts();

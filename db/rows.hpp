@@ -80,5 +80,7 @@ struct HistoryPage {
   std::vector<HistoryRow> rows;
   std::string next;
 };
+// The cursor of the page after the incident with that kept_at and id.
+std::string history_cursor(parsers::TimePoint kept_at, const std::string& id);
 
 }  // namespace triage::db

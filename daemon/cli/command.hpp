@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/pipeline/knowledge.hpp"
+#include "daemon/tail/rule_files.hpp"
 #include "parsers/base/result.hpp"
 #include "parsers/base/units.hpp"
 
@@ -91,15 +92,37 @@ struct FeedbackCommand {
 };
 int feedback_command(const FeedbackCommand& command);
 
+struct ServeCommand {
+  std::string config = "/etc/triaged/triaged.yaml";
+  bool check = false;                   // read configuration and rules, say what is wrong, and end
+};
+int serve_command(const ServeCommand& command);
+
+struct StatusCommand {
+  std::string config = "/etc/triaged/triaged.yaml";   // names the service's address, where `url` does not
+  std::string url, token;               // token: env:NAME, file:PATH or the token itself; empty: TRIAGED_TOKEN of the environment
+  Format format = Format::text;
+};
+int status_command(const StatusCommand& command);
+
+struct SilenceCommand {
+  enum class What { add, list, end } what = What::list;
+  std::string config = "/etc/triaged/triaged.yaml", database;   // database: empty: that of the configuration
+  std::string kind, job, node, fingerprint, reason, author, duration;
+  long id = 0;                          // end
+  bool all = false;                     // list: those that have ended, too
+  Format format = Format::text;
+};
+int silence_command(const SilenceCommand& command);
+
+struct AlertTestCommand {
+  std::string config = "/etc/triaged/triaged.yaml", sink;
+};
+int alert_test_command(const AlertTestCommand& command);
+
 // Loads the rules with the user's files over them; faults go to stderr, and the result is null. `checked`: lint and examples of the
 // user's files count as well; what a scan can do without is only told.
 std::shared_ptr<const Knowledge> knowledge_or_complain(const std::vector<std::string>& rule_paths, bool checked = true);
-// Files of rules that the paths name (a folder gives its *.yaml), read whole. Errors as for input files.
-struct RuleTexts {
-  std::vector<std::string> names, texts;
-  std::vector<signatures::RuleFile> files() const;
-};
-parsers::Result<RuleTexts> read_rule_files(const std::vector<std::string>& paths);
 
 // Errors to stderr, by the one renderer.
 void complain(const std::vector<parsers::Error>& errors);

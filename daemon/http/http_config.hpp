@@ -15,12 +15,14 @@ struct ListenAddress {
   std::string address = "127.0.0.1";       // IPv4 or IPv6 literal
   int port = 9477;                         // 0: any free one (tests)
   bool loopback() const;
+  bool operator==(const ListenAddress&) const = default;
 };
 
 struct HttpToken {
   std::string name;                        // for the log; not secret
   Role role = Role::read;
   std::string secret;                      // env:NAME, file:PATH or the token itself
+  bool operator==(const HttpToken&) const = default;
 };
 
 struct HttpLimits {
@@ -38,6 +40,7 @@ struct HttpLimits {
   double stall_s = 20;                     // without a byte of a body, or of an answer taken
   std::uint64_t slowest_bytes_per_s = 4096;// a body or an answer below that rate for long is cut
   unsigned quick_threads = 3, push_threads = 2, slow_threads = 2;
+  bool operator==(const HttpLimits&) const = default;
 };
 
 struct HttpConfig {
@@ -51,6 +54,7 @@ struct HttpConfig {
   std::vector<std::string> allowed_hosts;  // names under which browsers reach the service, without port
   std::string upload_folder;               // empty: uploads are refused
   HttpLimits limits;
+  bool operator==(const HttpConfig&) const = default;
 };
 
 // Adds every fault with its place. An absent section (kind null) is the default. Unknown keys are faults with the nearest known name.

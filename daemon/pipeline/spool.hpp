@@ -10,12 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "parsers/lines/spool_line.hpp"
+
 namespace triage::daemon {
 
-struct SpoolLine {
-  std::uint64_t offset = 0, number = 0;  // of the line in its source: bytes; 1-based
-  std::string text;                      // with its end, if it has one
-};
+using parsers::SpoolLine;
 
 class Spool {
  public:
@@ -23,6 +22,7 @@ class Spool {
   void add(std::uint64_t offset, std::uint64_t number, std::string_view text);
   // The lines that came since the last call, in no order of offsets, some perhaps twice.
   std::vector<SpoolLine> take() { return std::exchange(lines_, {}); }
+  bool empty() const { return lines_.empty(); }
   // Bytes that were added over all, and those that found no room.
   std::uint64_t bytes() const { return bytes_; }
   std::uint64_t left_out() const { return left_out_; }

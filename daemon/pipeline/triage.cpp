@@ -101,8 +101,8 @@ bool of_judged_job(const signatures::SnapshotFacts& snapshot, const std::vector<
   return false;
 }
 
-void judge_jobs(std::vector<signatures::SourceFindings> sources, parsers::TimePoint now, Answer& answer) {
-  for (std::vector<signatures::SourceFindings>& job : jobs_of(std::move(sources))) {
+void judge_jobs(std::vector<std::vector<signatures::SourceFindings>> jobs, parsers::TimePoint now, Answer& answer) {
+  for (std::vector<signatures::SourceFindings>& job : jobs) {
     signatures::Judgement judgement = signatures::judge(std::move(job), signatures::VerdictOptions{now});
     for (signatures::Diagnosis& diagnosis : judgement.diagnoses) answer.incidents.push_back({std::move(diagnosis), {}});
     for (signatures::Handled& handled : judgement.handled) answer.handled.push_back(std::move(handled));
@@ -116,11 +116,7 @@ std::vector<bool> join(Answer& answer, std::size_t first, const std::vector<sign
   return signatures::join_snapshots(diagnoses, snapshots);
 }
 
-}  // namespace
-
-Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now,
-                     const std::vector<signatures::SnapshotFacts>& snapshots) {
-  Answer answer;
+void count_sources(const std::vector<signatures::SourceFindings>& sources, const std::vector<signatures::SnapshotFacts>& snapshots, Answer& answer) {
   for (const signatures::SourceFindings& source : sources) {
     answer.sources.push_back(source.source);
     answer.stats.files += 1;
@@ -133,7 +129,11 @@ Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceF
     answer.stats.files += 1;
     answer.stats.bytes += snapshots[i].source.bytes;
   }
-  judge_jobs(std::move(sources), now, answer);
+}
+
+Answer answer_of(const Knowledge& knowledge, std::vector<std::vector<signatures::SourceFindings>> jobs, parsers::TimePoint now,
+                 const std::vector<signatures::SnapshotFacts>& snapshots, Answer answer) {
+  judge_jobs(std::move(jobs), now, answer);
   if (!snapshots.empty()) {
     const std::vector<bool> used = join(answer, 0, snapshots);
     std::vector<signatures::SnapshotFacts> alone;
@@ -142,7 +142,7 @@ Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceF
     std::vector<signatures::SourceFindings> failures;
     for (const signatures::SnapshotFacts& snapshot : alone) failures.push_back(signatures::findings_of(snapshot));
     const std::size_t first = answer.incidents.size();
-    judge_jobs(std::move(failures), now, answer);
+    judge_jobs(jobs_of(std::move(failures)), now, answer);
     (void)join(answer, first, alone);
   }
   for (JudgedIncident& incident : answer.incidents) {
@@ -152,6 +152,24 @@ Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceF
     if (incident.plan.forecast) diagnosis.composition = signatures::modelled_composition(*incident.plan.forecast);
   }
   return answer;
+}
+
+}  // namespace
+
+Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now,
+                     const std::vector<signatures::SnapshotFacts>& snapshots) {
+  Answer answer;
+  count_sources(sources, snapshots, answer);
+  return answer_of(knowledge, jobs_of(std::move(sources)), now, snapshots, std::move(answer));
+}
+
+Answer judge_job(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now,
+                 const std::vector<signatures::SnapshotFacts>& snapshots) {
+  Answer answer;
+  count_sources(sources, snapshots, answer);
+  std::vector<std::vector<signatures::SourceFindings>> jobs;
+  jobs.push_back(std::move(sources));
+  return answer_of(knowledge, std::move(jobs), now, snapshots, std::move(answer));
 }
 
 }  // namespace triage::daemon

@@ -37,4 +37,8 @@ struct Answer {
 Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now,
                      const std::vector<signatures::SnapshotFacts>& snapshots = {});
 
+// The same for sources that are known to be of one job, whatever their names.
+Answer judge_job(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now,
+                 const std::vector<signatures::SnapshotFacts>& snapshots = {});
+
 }  // namespace triage::daemon

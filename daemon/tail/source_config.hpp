@@ -16,6 +16,7 @@ struct JournalConfig {
   bool on = false;
   bool kernel = true;                    // lines of the kernel
   std::vector<std::string> units;        // and of these units: slurmd.service
+  bool operator==(const JournalConfig&) const = default;
 };
 
 struct SourceConfig {

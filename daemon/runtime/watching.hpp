@@ -1,0 +1,70 @@
+// Watching: the agent half of the service as a whole: file system, workers, and the threads that find files. Files on a network file system
+// have a finder and a worker of their own, and so have dumps, which take long to read: a server that does not answer, or a snapshot of
+// gigabytes, holds up no log on the local disk.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "daemon/runtime/watch_thread.hpp"
+#include "daemon/runtime/worker.hpp"
+#include "daemon/tail/posix_file_system.hpp"
+#include "daemon/tail/source_config.hpp"
+
+namespace triage::daemon {
+
+struct WatchingState {
+  std::size_t files = 0, polled_files = 0;
+  bool scanned = false;                         // every finder has searched once
+  std::uint64_t bytes = 0, lines = 0, lost_bytes = 0, errors = 0, findings = 0;
+  std::chrono::microseconds scan_time{};        // the longest
+  std::vector<std::string> troubles;            // sentences: what is wrong and what it means
+};
+
+class Watching {
+ public:
+  struct Parts {
+    NewsQueue* desk = nullptr;
+    Worker::LoadRow load_row;
+    Worker::LoadSpool load_spool;
+    Worker::Clock clock;
+    int default_year = 1970;
+  };
+  // workers: of local files; 0: one a core, at most 8.
+  Watching(std::shared_ptr<const Knowledge> knowledge, const SourceConfig& config, unsigned workers, Parts parts);
+  ~Watching();
+
+  // known: paths of an earlier run.
+  void start(std::vector<std::string> known);
+  // Other patterns: files that are named no longer are let go of.
+  void apply(const SourceConfig& config);
+  void use(std::shared_ptr<const Knowledge> knowledge);
+  WatchingState state(parsers::TimePoint now) const;
+  // Gives back descriptors of files that were not read for a while.
+  void close_idle();
+  // The threads end, for at most `time`. False: one waits for a file system and was left to it; then this object has to live as long as the process.
+  bool stop(std::chrono::milliseconds time);
+
+ private:
+  struct Patterns;                              // of the tailers: is this path a source of its own?
+  Worker& worker_of(const FoundFile& file, const std::string& mount);
+  std::unique_ptr<Worker> make_worker();
+  void start_finders(std::vector<std::string> known);
+
+  PosixFileSystem files_;
+  const Parts parts_;
+  std::shared_ptr<Patterns> patterns_;
+  mutable std::mutex lock_;                     // of what follows
+  SourceConfig config_;
+  std::shared_ptr<const Knowledge> knowledge_;
+  std::vector<std::unique_ptr<Worker>> workers_;            // local files
+  std::unique_ptr<Worker> slow_;                            // dumps and packed files
+  std::map<std::string, std::unique_ptr<Worker>> network_;  // by mount
+  std::vector<std::unique_ptr<WatchThread>> finders_;
+  bool running_ = false, stuck_ = false;
+};
+
+}  // namespace triage::daemon

@@ -1,0 +1,465 @@
+#include "daemon/runtime/worker.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "daemon/pipeline/newlines.hpp"
+#include "daemon/tail/file_identity.hpp"
+#include "parsers/base/limits.hpp"
+
+namespace triage::daemon {
+
+using parsers::TimePoint;
+
+namespace {
+
+constexpr std::size_t kTurnBytes = 256 * 1024;
+static_assert(kTurnBytes >= parsers::limits::kLineBytes);
+
+void put(db::WatchedRow& row, const Checkpoint& at) {
+  row.device = at.device;
+  row.inode = at.inode;
+  row.offset = at.offset;
+  row.lines = at.lines;
+  row.size = at.size;
+  row.check_bytes = at.check_bytes;
+  row.check_hash = at.check_hash;
+}
+
+Checkpoint checkpoint_of(const db::WatchedRow& row) {
+  Checkpoint at;
+  at.device = row.device;
+  at.inode = row.inode;
+  at.offset = row.offset;
+  at.lines = row.lines;
+  at.size = row.size;
+  at.check_bytes = row.check_bytes;
+  at.check_hash = row.check_hash;
+  return at;
+}
+
+// The last line begin in the first `size` bytes of the file: where one begins who does not want them. Nothing when it cannot be read.
+std::optional<Checkpoint> checkpoint_near(FileSystem& files, const std::string& path, std::uint64_t size) {
+  auto file = files.open(path);
+  if (!file.ok()) return std::nullopt;
+  const auto info = (*file)->info();
+  if (!info.ok()) return std::nullopt;
+  Checkpoint at;
+  at.device = info->device;
+  at.inode = info->inode;
+  at.size = info->size;
+  std::vector<char> room(1 << 20);
+  const std::uint64_t end = std::min(size, info->size);
+  while (at.offset < end) {
+    const auto count = (*file)->read(at.offset, std::span(room).first(static_cast<std::size_t>(std::min<std::uint64_t>(room.size(), end - at.offset))));
+    if (!count.ok() || *count == 0) break;
+    std::string_view text(room.data(), *count);
+    const std::size_t line = text.rfind('\n');
+    if (line == std::string_view::npos) break;                   // one line longer than the room: it is taken
+    if (!advance(**file, at, text.substr(0, line + 1)).ok()) break;
+  }
+  return at.offset > 0 ? std::optional(at) : std::nullopt;
+}
+
+}  // namespace
+
+// One file that is followed, through all its generations.
+struct Worker::Followed {
+  Followed(FileSystem& files, const FoundFile& found, std::optional<Checkpoint> known, const TailOptions& options, std::uint64_t generation)
+      : info(found.source), tailer(files, found.path, known, options, generation) {}
+
+  signatures::SourceInfo info;
+  Tailer tailer;
+  Spool spool;
+  std::unique_ptr<Intake> intake;
+  std::uint64_t telling = 0;                    // of this generation, those of Intakes that were let go included
+  std::uint64_t telling_before = 0;             // what the Intake found again while its spool was replayed
+  std::uint64_t telling_sent = 0;
+  std::uint64_t shown_at = ~0ULL;               // offset of the line without an end that was shown last
+  std::optional<std::int64_t> step_sent;
+  std::vector<signatures::Lost> lost;
+  std::uint64_t lost_bytes = 0;                 // of this generation
+  std::optional<TimePoint> gone_at;             // it vanished
+  Checkpoint sent;
+  TimePoint sent_at{}, grown_at{};
+  std::shared_ptr<std::atomic<int>> unstored = std::make_shared<std::atomic<int>>(0);   // news that no commit has taken
+  bool queued = false, waits = false, news = false;
+};
+
+Worker::Worker(std::shared_ptr<const Knowledge> knowledge, FileSystem& files, NewsQueue& desk, LoadRow load_row, LoadSpool load_spool, Clock clock, WorkerOptions options)
+    : knowledge_(std::move(knowledge)),
+      files_(files),
+      desk_(desk),
+      load_row_(std::move(load_row)),
+      load_spool_(std::move(load_spool)),
+      clock_(std::move(clock)),
+      options_(std::move(options)),
+      scanner_(std::make_unique<BlockScanner>(*knowledge_)) {
+  scanned_.block.bytes.resize(kTurnBytes);
+}
+
+Worker::~Worker() { stop(std::chrono::hours(1)); }
+
+// ---- orders from other threads
+
+void Worker::follow(const FoundFile& file, std::uint64_t skip) {
+  const std::lock_guard guard(lock_);
+  Order order;
+  order.what = Order::What::follow;
+  order.file = file;
+  order.skip = skip;
+  orders_.push_back(std::move(order));
+  called_.notify_one();
+}
+
+void Worker::keep_only(std::function<bool(const std::string&)> keep) {
+  const std::lock_guard guard(lock_);
+  Order order;
+  order.what = Order::What::keep_only;
+  order.keep = std::move(keep);
+  orders_.push_back(std::move(order));
+  called_.notify_one();
+}
+
+void Worker::wake(const std::string& path) {
+  const std::lock_guard guard(lock_);
+  Order order;
+  order.file.path = path;
+  orders_.push_back(std::move(order));
+  called_.notify_one();
+}
+
+void Worker::use(std::shared_ptr<const Knowledge> knowledge) {
+  const std::lock_guard guard(lock_);
+  Order order;
+  order.what = Order::What::use;
+  order.knowledge = std::move(knowledge);
+  orders_.push_back(std::move(order));
+  called_.notify_one();
+}
+
+void Worker::start() {
+  thread_ = std::thread([this] {
+    loop();
+    const std::lock_guard guard(lock_);
+    ended_ = true;
+    called_.notify_all();
+  });
+}
+
+void Worker::ask_to_stop() {
+  const std::lock_guard guard(lock_);
+  stopping_ = true;
+  called_.notify_all();
+}
+
+bool Worker::stop(std::chrono::milliseconds time) {
+  ask_to_stop();
+  if (!thread_.joinable()) return true;
+  {
+    std::unique_lock guard(lock_);
+    if (!called_.wait_for(guard, time, [this] { return ended_; })) {
+      thread_.detach();
+      return false;
+    }
+  }
+  thread_.join();
+  return true;
+}
+
+void Worker::loop() {
+  for (;;) {
+    const std::optional<TimePoint> next = pass();
+    std::unique_lock guard(lock_);
+    if (stopping_) return;
+    if (!orders_.empty() || !ready_.empty() || !dumps_.empty()) continue;
+    const auto wait = next ? std::clamp<TimePoint::duration>(*next - clock_(), std::chrono::milliseconds(1), std::chrono::seconds(1)) : std::chrono::seconds(1);
+    counts_.waiting = true;
+    called_.wait_for(guard, wait, [&] { return stopping_ || !orders_.empty(); });
+  }
+}
+
+void Worker::take_orders() {
+  std::vector<Order> orders;
+  {
+    const std::lock_guard guard(lock_);
+    orders.swap(orders_);
+  }
+  const auto ready = [this](Followed& source) {
+    if (std::exchange(source.queued, true)) return;
+    ready_.push_back(&source);
+  };
+  for (Order& order : orders) {
+    if (order.what == Order::What::use) {
+      // Intakes hold the rules that they began with: they are made again out of their spools.
+      knowledge_ = std::move(order.knowledge);
+      scanner_ = std::make_unique<BlockScanner>(*knowledge_);
+      for (auto& [path, source] : sources_)
+        if (source->intake) {
+          source->telling = source->telling + source->intake->telling() - source->telling_before;
+          source->intake.reset();
+        }
+      continue;
+    }
+    if (order.what == Order::What::keep_only) {
+      std::vector<std::string> dropped;
+      for (const auto& [path, source] : sources_)
+        if (!order.keep(path)) dropped.push_back(path);
+      for (const std::string& path : dropped) drop(path);
+      continue;
+    }
+    if (order.file.kind == FoundFile::Kind::dump) {
+      dumps_.push_back(std::move(order.file));
+      continue;
+    }
+    auto found = sources_.find(order.file.path);
+    if (found == sources_.end() && order.what == Order::What::follow) {
+      if (!begin(order.file, order.skip)) {     // the store does not answer: ask again
+        const std::lock_guard guard(lock_);
+        orders_.push_back(std::move(order));
+        ++counts_.errors;
+        continue;
+      }
+      found = sources_.find(order.file.path);
+    }
+    if (found != sources_.end()) ready(*found->second);
+  }
+  counts_.sources = sources_.size();
+}
+
+void Worker::drop(const std::string& path) {
+  const auto found = sources_.find(path);
+  if (found == sources_.end()) return;
+  std::erase(ready_, found->second.get());
+  std::erase(waiting_, found->second.get());
+  sources_.erase(found);
+}
+
+// False: the store could not be asked.
+bool Worker::begin(const FoundFile& file, std::uint64_t skip) {
+  auto row = load_row_(file.source.name);
+  if (!row.ok()) return false;
+  const std::optional<db::WatchedRow>& known = *row;
+  std::optional<Checkpoint> at;
+  if (known)
+    at = checkpoint_of(*known);
+  else if (skip > 0)
+    at = checkpoint_near(files_, file.path, skip);
+  auto source = std::make_unique<Followed>(files_, file, at, options_.tail, known ? known->generation : 0);
+  if (at) source->sent = *at;
+  if (known) source->lost_bytes = known->lost_bytes;
+  sources_.emplace(file.path, std::move(source));
+  return true;
+}
+
+// ---- reading
+
+std::optional<TimePoint> Worker::pass() {
+  const TimePoint now = clock_();
+  counts_.turn = now.time_since_epoch().count();
+  counts_.waiting = false;
+  take_orders();
+  if (!dumps_.empty()) {
+    const FoundFile dump = std::move(dumps_.front());
+    dumps_.pop_front();
+    read_dump(dump, now);
+  }
+  for (std::size_t left = ready_.size(); left > 0; --left) {
+    Followed& source = *ready_.front();
+    ready_.pop_front();
+    source.queued = false;
+    const bool more = turn(source, now);
+    if (more && !std::exchange(source.queued, true)) ready_.push_back(&source);
+    if (!source.waits && (source.tailer.wake() || source.news || source.intake || source.gone_at)) {
+      source.waits = true;
+      waiting_.push_back(&source);
+    }
+    if (news_.size() >= 256) send();
+  }
+  std::optional<TimePoint> next;
+  const auto later = [&next](TimePoint at) { next = next ? std::min(*next, at) : at; };
+  std::vector<std::string> gone;
+  std::erase_if(waiting_, [&](Followed* const source) {
+    if (source->gone_at && now >= *source->gone_at + options_.gone && source->unstored->load() == 0 && !source->news) {
+      gone.push_back(source->tailer.path());
+      return false;                             // drop() takes it out
+    }
+    if (source->news && now >= source->sent_at + options_.checkpoint) report(*source, now, false);
+    if (source->intake && now >= source->grown_at + options_.idle && source->unstored->load() == 0 && !source->news) {
+      source->telling = source->telling + source->intake->telling() - source->telling_before;
+      source->intake.reset();
+      source->tailer.rest();
+    }
+    const std::optional<TimePoint> wake = source->tailer.wake();
+    if (wake && *wake <= now && !std::exchange(source->queued, true)) ready_.push_back(source);
+    if (wake) later(*wake);
+    if (source->news) later(source->sent_at + options_.checkpoint);
+    if (source->intake) later(std::max(source->grown_at + options_.idle, now + std::chrono::seconds(1)));
+    if (source->gone_at) later(*source->gone_at + options_.gone);
+    source->waits = wake || source->news || source->intake || source->gone_at;
+    return !source->waits;
+  });
+  for (const std::string& path : gone) drop(path);
+  send();
+  return ready_.empty() && dumps_.empty() ? next : now;
+}
+
+// True: there is more to read now.
+bool Worker::turn(Followed& source, TimePoint now) {
+  const Checkpoint from = source.tailer.checkpoint();
+  const std::uint64_t generation = source.tailer.generation();
+  std::vector<char>& room = scanned_.block.bytes;
+  auto step = source.tailer.step(room, now);
+  if (!step.ok()) {
+    ++counts_.errors;
+    return false;
+  }
+  if (source.tailer.generation() != generation) end_generation(source, from, generation);
+  if (step->lost_bytes > 0 || (!step->why.empty() && step->what != TailStep::What::vanished)) {
+    counts_.lost_bytes += step->lost_bytes;
+    source.lost_bytes += step->lost_bytes;
+    if (step->lost_bytes > 0) source.lost.push_back({source.info.name, step->why, from.lines + 1, from.offset, step->lost_bytes, 1});
+    source.news = true;
+  }
+  switch (step->what) {
+    case TailStep::What::idle: return false;
+    case TailStep::What::vanished:
+      source.gone_at = now;
+      report(source, now, true);
+      return false;
+    case TailStep::What::new_generation:
+    case TailStep::What::truncated: return true;
+    case TailStep::What::bytes: break;
+  }
+  source.grown_at = now;
+  source.gone_at.reset();
+  if (step->size > 0) take(source, source.tailer.generation() == generation ? from : Checkpoint{}, step->size, step->partial);
+  const bool told = source.intake && source.telling + source.intake->telling() - source.telling_before > source.telling_sent;
+  if (told || !source.spool.empty()) source.news = true;
+  source.news = source.news || source.tailer.checkpoint() != source.sent;
+  if (told || now >= source.sent_at + options_.checkpoint) report(source, now, false);
+  return true;
+}
+
+Intake& Worker::intake_of(Followed& source) {
+  if (source.intake) return *source.intake;
+  source.intake = std::make_unique<Intake>(knowledge_, source.info, options_.default_year, &source.spool);
+  source.telling_before = 0;
+  if (source.tailer.checkpoint().offset == 0 && source.telling == 0) return *source.intake;
+  ScannedBlock reading = std::exchange(scanned_, {});          // replay needs a block of its own
+  replay(in_order(load_spool_(source.info.name, source.tailer.generation())), *scanner_, *source.intake);
+  scanned_ = std::move(reading);
+  (void)source.spool.take();                                   // they are stored already
+  source.telling_before = source.intake->telling();
+  return *source.intake;
+}
+
+void Worker::take(Followed& source, const Checkpoint& from, std::size_t size, bool partial) {
+  Block& block = scanned_.block;
+  Intake& intake = intake_of(source);
+  std::size_t whole = size;
+  if (partial) {   // the last line is only shown: it comes again when it has grown
+    const std::string_view text(block.bytes.data(), size);
+    whole = source.tailer.checkpoint().offset - from.offset;
+    if (whole > size) whole = size;                            // the head of a line that was too long counts as taken
+    if (whole < size) show(source, text.substr(whole), from.offset + whole, from.lines + count_newlines(text.substr(0, whole)) + 1);
+  }
+  if (whole == 0) return;
+  block.size = whole;
+  block.offset = from.offset;
+  scanner_->scan(scanned_);
+  intake.skip_to(from.lines);
+  intake.take(scanned_, scanner_->matcher());
+  counts_.bytes += whole;
+  counts_.lines += scanned_.newlines;
+}
+
+// A last line without an end may be the failure itself: a process that dies does not always finish its line.
+void Worker::show(Followed& source, std::string_view line, std::uint64_t offset, std::uint64_t number) {
+  if (source.shown_at == offset) return;
+  Spool probe_spool;
+  Intake probe(knowledge_, source.info, options_.default_year, &probe_spool);
+  ScannedBlock scanned;
+  scanned.block.bytes.assign(line.begin(), line.end());
+  scanned.block.size = line.size();
+  scanned.block.offset = offset;
+  scanner_->scan(scanned);
+  probe.skip_to(number - 1);
+  probe.take(scanned, scanner_->matcher());
+  if (probe.telling() == 0) return;
+  source.shown_at = offset;
+  source.spool.add(offset, number, line);
+  ++source.telling;
+}
+
+void Worker::end_generation(Followed& source, const Checkpoint& at, std::uint64_t generation) {
+  SourceNews news;
+  news.row.name = source.info.name;
+  news.row.generation = generation;
+  news.row.lost_bytes = std::exchange(source.lost_bytes, 0);
+  put(news.row, at);
+  news.row.ended = true;
+  news.row.seen_at = source.grown_at;
+  news.info = source.info;
+  news.spool = source.spool.take();
+  if (source.intake) {
+    news.tail = source.intake->tail();
+    news.telling = source.telling + source.intake->telling() - source.telling_before;
+  }
+  news_.push_back(std::move(news));
+  source.intake.reset();
+  source.spool = Spool();
+  source.telling = source.telling_before = source.telling_sent = 0;
+  source.shown_at = ~0ULL;
+  source.sent = {};
+}
+
+void Worker::report(Followed& source, TimePoint now, bool ended) {
+  SourceNews news;
+  news.row.name = source.info.name;
+  news.row.generation = source.tailer.generation();
+  put(news.row, source.tailer.checkpoint());
+  news.row.lost_bytes = source.lost_bytes;
+  news.row.ended = ended;
+  news.row.seen_at = source.grown_at;
+  news.info = source.info;
+  news.spool = source.spool.take();
+  news.telling = source.telling;
+  if (source.intake) {
+    news.telling = source.telling + source.intake->telling() - source.telling_before;
+    news.tail = source.intake->tail();
+    if (const auto progress = source.intake->last_progress(); progress && progress->iteration != source.step_sent) {
+      news.step = progress->iteration;
+      source.step_sent = progress->iteration;
+    }
+  }
+  counts_.findings += news.telling - std::min(news.telling, source.telling_sent);
+  source.telling_sent = news.telling;
+  news.lost = std::exchange(source.lost, {});
+  ++*source.unstored;
+  news.committed = [unstored = source.unstored](bool) { --*unstored; };
+  source.sent = source.tailer.checkpoint();
+  source.sent_at = now;
+  source.news = false;
+  news_.push_back(std::move(news));
+}
+
+void Worker::send() {
+  if (!news_.empty()) desk_.push(std::exchange(news_, {}));
+}
+
+void Worker::read_dump(const FoundFile& file, TimePoint now) {
+  const auto info = files_.info(file.path);
+  if (!info.ok()) return;                       // gone again
+  const auto row = load_row_(file.source.name);
+  if (row.ok() && *row && (*row)->inode == info->inode && (*row)->size == info->size) return;   // the same as before: it was read
+  SourceNews news = read_dump_file(knowledge_, file.source, options_.default_year);
+  news.row.device = info->device;
+  news.row.inode = info->inode;
+  news.row.size = news.row.offset = info->size;
+  news.row.seen_at = now;
+  counts_.bytes += news.row.size;
+  news_.push_back(std::move(news));
+}
+
+}  // namespace triage::daemon

@@ -1,0 +1,200 @@
+// The desk over a real store: incidents open once, sharpen, close, and outlive a restart.
+#include "daemon/runtime/desk.hpp"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "daemon/http/json_view.hpp"
+#include "db/query.hpp"
+#include "tests/support/scan.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+using namespace triage;
+using daemon::Desk;
+using daemon::SourceNews;
+using parsers::TimePoint;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::string recorded(const std::string& name) {
+  std::ifstream in(TRIAGE_SOURCE_DIR "/tests/corpus/recorded/" + name, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  REQUIRE(in);
+  return out.str();
+}
+
+// A source that is fed piece by piece, as a worker does it.
+struct Feeder {
+  explicit Feeder(signatures::SourceInfo what) : info(std::move(what)), stream(tests::knowledge(), info, 2026, &spool) {}
+
+  SourceNews take(std::string_view bytes) {
+    stream.feed(bytes, true);
+    offset += bytes.size();
+    SourceNews news;
+    news.row.name = info.name;
+    news.row.offset = news.row.size = offset;
+    news.info = info;
+    news.spool = spool.take();
+    news.tail = stream.intake().tail();
+    news.telling = stream.intake().telling();
+    if (const auto progress = stream.intake().last_progress()) news.step = progress->iteration;
+    return news;
+  }
+
+  daemon::Spool spool;
+  signatures::SourceInfo info;
+  daemon::IntakeStream stream;
+  std::uint64_t offset = 0;
+};
+
+signatures::SourceInfo rank_log(const std::string& job, int rank, int attempt = 1) {
+  signatures::SourceInfo info;
+  info.name = "/logs/" + job + "/" + std::to_string(attempt) + "/rank" + std::to_string(rank) + ".log";
+  info.job = job;
+  info.rank = rank;
+  info.attempt = attempt;
+  return info;
+}
+
+struct Bench {
+  explicit Bench(const std::string& path) : store(db::LiveStore::open(path).value()), desk(make()) {}
+
+  Desk make() {
+    daemon::DeskOptions options;
+    options.default_year = 2026;
+    return Desk(tests::knowledge(), store, options, [](const daemon::IncidentChange&, TimePoint) { return daemon::OutboxPlan{}; },
+                [this](const daemon::IncidentChange& change) { events.push_back(change.event + " " + change.tracked.id); },
+                [](const signatures::SourceInfo&) { return SourceNews{}; });
+  }
+  void take(SourceNews news) {
+    std::vector<SourceNews> all;
+    all.push_back(std::move(news));
+    REQUIRE(desk.take(std::move(all), now).ok());
+  }
+  void wait(std::chrono::milliseconds time) {
+    for (const TimePoint end = now + time; now < end;) {
+      now += 100ms;
+      REQUIRE(desk.take({}, now).ok());
+    }
+  }
+
+  TimePoint now = tests::fixed_now();
+  db::LiveStore store;
+  std::vector<std::string> events;
+  Desk desk;
+};
+
+std::string kind_of(const std::string& database) {
+  auto query = db::Query::open(database);
+  REQUIRE(query.ok());
+  auto page = query->incidents({});
+  REQUIRE(page.ok());
+  REQUIRE(page->rows.size() == 1);
+  return page->rows.front().kind;
+}
+
+}  // namespace
+
+TEST_CASE("an incident opens with its root, closes when the job is quiet, and is told once") {
+  const tests::TemporaryFolder folder;
+  const std::string database = folder.path() + "/triaged.db";
+  Bench bench(database);
+  const std::string text = recorded("capacity_forward.log");
+  Feeder feeder(rank_log("llama", 0));
+  for (std::size_t at = 0; at < text.size(); at += 1000) {
+    bench.take(feeder.take(std::string_view(text).substr(at, 1000)));
+    bench.now += 20ms;
+  }
+  bench.wait(3s);
+  REQUIRE(bench.events.size() >= 1);
+  CHECK(bench.events.front().starts_with("opened "));
+  CHECK(kind_of(database) == "gpu.oom.capacity");
+  bench.wait(70s);
+  CHECK(bench.events.back().starts_with("closed "));
+  CHECK(std::count_if(bench.events.begin(), bench.events.end(), [](const auto& e) { return e.starts_with("opened"); }) == 1);
+  CHECK(std::count_if(bench.events.begin(), bench.events.end(), [](const auto& e) { return e.starts_with("closed"); }) == 1);
+  CHECK(bench.desk.open_incidents() == 0);
+  CHECK_FALSE(bench.desk.holds_unstored());
+}
+
+TEST_CASE("the answer of the service is the answer of a scan") {
+  for (const char* name : {"capacity_forward.log", "fragmentation.log", "other_process.log", "optimizer_first_step.log"}) {
+    CAPTURE(name);
+    const tests::TemporaryFolder folder;
+    const std::string database = folder.path() + "/triaged.db";
+    Bench bench(database);
+    const std::string text = recorded(name);
+    signatures::SourceInfo info;
+    info.name = name;
+    Feeder feeder(info);
+    bench.take(feeder.take(text));
+    bench.wait(70s);
+    const daemon::Answer scan = tests::scan_text(text, 0, name);
+    REQUIRE(scan.incidents.size() == 1);
+    auto query = db::Query::open(database);
+    REQUIRE(query.ok());
+    auto page = query->incidents({});
+    REQUIRE(page.ok());
+    REQUIRE(page->rows.size() == 1);
+    const auto kept = query->find(page->rows.front().id);
+    REQUIRE(kept.ok());
+    daemon::JudgedIncident incident = scan.incidents.front();
+    if (incident.diagnosis.job.empty()) incident.diagnosis.job = name;
+    CHECK(kept->answer == daemon::json_text(daemon::incident_json(incident), -1));
+  }
+}
+
+TEST_CASE("a healthy job gives nothing") {
+  const tests::TemporaryFolder folder;
+  Bench bench(folder.path() + "/triaged.db");
+  Feeder feeder(rank_log("well", 0));
+  bench.take(feeder.take(recorded("ok_train.log")));
+  bench.wait(70s);
+  CHECK(bench.events.empty());
+}
+
+TEST_CASE("a restart in the middle doubles nothing and loses nothing") {
+  const std::string text = recorded("capacity_forward.log");
+  for (std::size_t cut = 500; cut < text.size(); cut += text.size() / 7) {
+    CAPTURE(cut);
+    const tests::TemporaryFolder folder;
+    const std::string database = folder.path() + "/triaged.db";
+    std::size_t line = text.rfind('\n', cut);
+    line = line == std::string::npos ? 0 : line + 1;
+    {
+      Bench bench(database);
+      Feeder feeder(rank_log("llama", 0));
+      bench.take(feeder.take(std::string_view(text).substr(0, line)));
+    }
+    Bench bench(database);
+    REQUIRE(bench.desk.restore(bench.now).ok());
+    Feeder feeder(rank_log("llama", 0));
+    SourceNews before = feeder.take(std::string_view(text).substr(0, line));   // a worker brings its Intake back out of the spool
+    SourceNews after = feeder.take(std::string_view(text).substr(line));
+    bench.take(std::move(after));
+    bench.wait(70s);
+    CHECK(kind_of(database) == "gpu.oom.capacity");
+    CHECK(bench.desk.open_incidents() == 0);
+  }
+}
+
+TEST_CASE("a later attempt that passes the failing step with another configuration confirms the fix") {
+  const tests::TemporaryFolder folder;
+  const std::string database = folder.path() + "/triaged.db";
+  Bench bench(database);
+  Feeder first(rank_log("megatron", 0, 1));
+  bench.take(first.take(recorded("megatron-oom-dense-forward.log")));
+  bench.wait(70s);
+  REQUIRE(bench.desk.open_incidents() == 0);
+  bench.events.clear();
+  std::string healthy = recorded("megatron-healthy.log");
+  Feeder second(rank_log("megatron", 0, 2));
+  bench.take(second.take(healthy));
+  bench.wait(5s);
+  CHECK(std::count_if(bench.events.begin(), bench.events.end(), [](const auto& e) { return e.starts_with("next_run"); }) <= 1);
+}
