@@ -1,3 +1,6 @@
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +25,14 @@ void reload(Service& service, const Notify& notify) {
   notify.ready(service.status_line());
 }
 
+// The soft limit is low for the sake of programs that use select(); this one does not.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 65536);
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int check(const ReadConfig& read) {
   if (!knowledge_or_complain(read.config.rules)) return kTrouble;
   std::printf("the configuration is well formed: %zu patterns of files, %zu sinks of alerts\n", read.config.sources.patterns.size(), read.config.alerts.sinks.size());
@@ -44,6 +55,7 @@ int serve_command(const ServeCommand& command) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit();
 
   const Notify notify;
   auto started = Service::start(std::move(read.config), command.config);

@@ -1,6 +1,7 @@
 #include "daemon/runtime/desk.hpp"
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <set>
 
@@ -18,7 +19,6 @@ using parsers::TimePoint;
 
 namespace {
 
-constexpr std::size_t kQuietRanks = 8;   // of ranks that told nothing, taken along in a first judgement for their configuration
 constexpr auto kSystemWindow = std::chrono::minutes(10);   // a kernel line belongs to a failure this near
 
 // What an update is told for; anything else is stored without a word.
@@ -249,9 +249,13 @@ bool Desk::told_elsewhere(const Job& system, const signatures::Diagnosis& diagno
 void Desk::judge(Job& job, bool whole, TimePoint now) {
   std::vector<signatures::SourceFindings> sources;
   std::vector<signatures::SnapshotFacts> snapshots;
-  std::size_t quiet_ranks = 0;
+  const auto quiet = [](const Source& source) { return !source.info.dump && source.telling == 0; };
+  // In haste only the lowest of the ranks that told nothing is taken along: it is the one that prints the configuration.
+  const Source* lowest = nullptr;
+  for (const Source* const source : job.sources)
+    if (quiet(*source) && (!lowest || source->info.rank.value_or(INT_MAX) < lowest->info.rank.value_or(INT_MAX))) lowest = source;
   for (Source* const source : job.sources) {
-    if (!whole && !source->info.dump && source->telling == 0 && quiet_ranks++ >= kQuietRanks) continue;
+    if (!whole && quiet(*source) && source != lowest) continue;
     sources.push_back(*findings_of(*source));
     snapshots.insert(snapshots.end(), source->snapshots.begin(), source->snapshots.end());
   }

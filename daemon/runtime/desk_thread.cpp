@@ -1,4 +1,5 @@
 #include "daemon/runtime/desk_thread.hpp"
+#include "daemon/runtime/thread_name.hpp"
 
 #include <algorithm>
 
@@ -74,6 +75,7 @@ bool DeskThread::turn(std::chrono::milliseconds wait) {
 }
 
 void DeskThread::loop() {
+  name_thread("desk");
   bool well = true;
   for (;;) {
     auto wait = std::chrono::milliseconds(500);

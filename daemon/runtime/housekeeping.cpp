@@ -1,4 +1,5 @@
 #include "daemon/runtime/housekeeping.hpp"
+#include "daemon/runtime/thread_name.hpp"
 
 #include <sys/stat.h>
 
@@ -53,6 +54,7 @@ StoreFigures Housekeeping::figures() const {
 }
 
 void Housekeeping::loop() {
+  name_thread("housekeeping");
   for (;;) {
     look_at_store();
     look_at_files();

@@ -1,4 +1,5 @@
 #include "daemon/runtime/system_intake.hpp"
+#include "daemon/runtime/thread_name.hpp"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -64,6 +65,7 @@ void SystemIntake::read(Read& one) {
 }
 
 void SystemIntake::loop() {
+  name_thread("system_logs");
   scanner_ = std::make_unique<BlockScanner>(*rules_.knowledge);
   while (!stopping_) {
     {

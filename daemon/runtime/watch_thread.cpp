@@ -1,4 +1,5 @@
 #include "daemon/runtime/watch_thread.hpp"
+#include "daemon/runtime/thread_name.hpp"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -183,6 +184,7 @@ WatchThread::WatchThread(FileSystem& files, std::vector<SourcePattern> patterns,
 void WatchThread::start() {
   shared_->turn = shared_->clock().time_since_epoch().count();
   thread_ = std::thread([shared = shared_] {
+    name_thread("finder");
     Loop(*shared).run();
     shared->ended = true;
   });

@@ -6,6 +6,7 @@
 #include "daemon/pipeline/newlines.hpp"
 #include "daemon/tail/file_identity.hpp"
 #include "parsers/base/limits.hpp"
+#include "daemon/runtime/thread_name.hpp"
 
 namespace triage::daemon {
 
@@ -140,6 +141,7 @@ void Worker::use(std::shared_ptr<const Knowledge> knowledge) {
 
 void Worker::start() {
   thread_ = std::thread([this] {
+    name_thread("worker");
     loop();
     const std::lock_guard guard(lock_);
     ended_ = true;

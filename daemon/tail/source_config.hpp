@@ -26,7 +26,7 @@ struct SourceConfig {
   bool kernel_log = false;               // /dev/kmsg
   JournalConfig journal;
   std::int64_t files = 20'000;           // watched at the same time
-  std::int64_t descriptors = 256;        // open at the same time
+  std::int64_t descriptors = 2048;       // open at the same time, as far as the process may
   std::chrono::milliseconds poll{1000};  // of folders and files on network file systems
   bool poll_only = false;                // no inotify at all
   std::chrono::milliseconds flush{2000}; // a line without an end is judged after this
