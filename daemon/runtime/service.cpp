@@ -1,5 +1,6 @@
 #include "daemon/runtime/service.hpp"
 
+#include <malloc.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
@@ -262,7 +263,10 @@ Result<std::unique_ptr<Service>> Service::start(ServiceConfig config, std::strin
   parts.silences_changed = [&it](std::vector<db::Silence> silences) {
     it.desk_thread.call([&it, silences = std::move(silences)](Desk& desk) mutable { desk.plan(it.alerts.silence(std::move(silences), clock_now())); });
   };
-  parts.every_second = [&it] { it.watching.close_idle(); };
+  parts.every_second = [&it, turns = 0]() mutable {
+    it.watching.close_idle();
+    if (++turns % 30 == 0) (void)::malloc_trim(0);     // what Intakes of idle files gave back goes to the system
+  };
   it.housekeeping = std::make_unique<Housekeeping>(std::move(parts), it.config.retention);
   it.registry.before_scrape([&it] { set_gauges(it.registry, it.health_inputs(), clock_now()); });
 

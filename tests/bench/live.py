@@ -66,10 +66,10 @@ incidents:
             fields = stat.read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def memory(self):
+    def memory(self, which="VmHWM"):
         with open(f"/proc/{self.process.pid}/status") as status:
             for line in status:
-                if line.startswith("VmHWM"):
+                if line.startswith(which):
                     return int(line.split()[1]) * 1024
         return 0
 
@@ -161,18 +161,18 @@ def idle(triage, folder, options):
     first = service.wait_ready()
     while service.metric('triage_sources{state="known"}') < options.idle:
         time.sleep(0.2)
-    time.sleep(35)                                # Intakes that are not used are let go
+    time.sleep(65)                                # Intakes that are not used are let go
     cpu, begin = service.cpu(), time.monotonic()
     time.sleep(20)
     share = (service.cpu() - cpu) / (time.monotonic() - begin) * 100
-    memory = service.memory()
+    memory, highest = service.memory("VmRSS"), service.memory()
     drain = service.stop()
     again = Service(triage, folder)
     restart = again.wait_ready()
     begin = again.started
     with open(f"{folder}/logs/idle0000/rank5.log", "a") as out:
         out.write(LINE.format(2, 2, 2, 2, 512))
-    print(f"idle       {options.idle} files: {share:.2f} % of a core, memory {memory / 2**20:.0f} MiB; first start {first:.2f} s, stop {drain:.2f} s")
+    print(f"idle       {options.idle} files: {share:.2f} % of a core, memory {memory / 2**20:.0f} MiB (highest {highest / 2**20:.0f}); first start {first:.2f} s, stop {drain:.2f} s")
     print(f"restart    {options.idle} known files: watching after {restart:.2f} s")
     again.stop()
 
