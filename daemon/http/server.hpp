@@ -1,5 +1,5 @@
 // Server: HTTP/1.1 on loopback or with TLS. One I/O thread parses and writes; handlers run on lanes of threads. It holds the limits: sizes, times,
-// connections, memory. What the routes do is not its business. The only user of Beast.
+// connections, memory. What the routes do is not its business. Its parts stand in daemon/http/server/.
 //   Slow or silent peers are cut: a whole header within header_s, a body or an answer without progress for stall_s or below the slowest rate,
 //   an idle connection after idle_s. Beyond the limit of connections a peer gets 503. Bodies in memory together stay below memory_bytes.
 #pragma once
