@@ -34,7 +34,8 @@ Result<std::string> read_text(const std::string& path) {
 }
 
 Result<MemoryPlan> make_plan(const PlanCommand& command) {
-  std::shared_ptr<const Knowledge> knowledge = knowledge_or_complain({});
+  // Rules read logs; without one the fix catalogue alone is needed.
+  std::shared_ptr<const Knowledge> knowledge = command.logs.empty() ? std::make_shared<const Knowledge>() : knowledge_or_complain({});
   if (!knowledge) return Error(ErrorCode::internal, "the rules could not be loaded");
   PlanInput input;
   if (!command.logs.empty()) {
@@ -58,9 +59,10 @@ Result<MemoryPlan> make_plan(const PlanCommand& command) {
   input.capacity = command.capacity;
   input.rank = command.rank;
   input.sweep = command.sweep;
+  const bool nothing_given = command.logs.empty() && command.megatron_arguments.empty() && command.model.empty() && command.configs.empty() && command.settings.empty();
   auto plan = make_memory_plan(*knowledge, std::move(input), now());
   if (!plan.ok() && plan.error().code() == ErrorCode::not_found && plan.error().help_text().empty())
-    return std::move(plan).error().help("give --log, --megatron-args, --model or --config");
+    return std::move(plan).error().help(nothing_given ? "give --log, --megatron-args, --model or --config" : "give it with --set KEY=VALUE, under the name that the message uses");
   return plan;
 }
 

@@ -118,7 +118,7 @@ std::string plan_text(const MemoryPlan& plan, const TextStyle& style) {
   if (assumptions.size() > 8 && !style.all) out += "  and " + std::to_string(assumptions.size() - 8) + " more (--format json)\n";
   for (const std::string& note : plan.forecast->calibration().notes) out += "  " + one_line(note, 200) + "\n";
   if (!plan.ignored.empty()) {
-    out += "\nnot understood, ignored: ";
+    out += "\nno part of the memory model, or not known; ignored: ";
     for (std::size_t i = 0; i < plan.ignored.size() && i < 12; ++i) out += (i ? ", " : "") + one_line(plan.ignored[i], 60);
     out += plan.ignored.size() > 12 ? ", ...\n" : "\n";
   }

@@ -1,13 +1,17 @@
 #include "daemon/pipeline/memory_plan.hpp"
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <utility>
 
 #include "daemon/pipeline/triage.hpp"
+#include "parsers/base/nearest.hpp"
 #include "parsers/base/quantity.hpp"
 #include "parsers/config/command_line.hpp"
 #include "parsers/config/config_file.hpp"
 #include "parsers/config/merge.hpp"
+#include "parsers/config/target.hpp"
 #include "signatures/plan/cards.hpp"
 #include "signatures/plan/change.hpp"
 #include "signatures/plan/rank.hpp"
@@ -40,13 +44,64 @@ void read_logs(const Knowledge& knowledge, std::vector<signatures::SourceFinding
   if (diagnosis.memory.empty()) diagnosis.memory = std::move(reports);
 }
 
-Status read_texts(const PlanInput& input, RunConfig& config) {
+// Flags of Megatron-LM on which memory depends: a flag that changes nothing and is spelled almost like one of them was meant to be it.
+constexpr std::array<std::string_view, 60> kMegatronFlags = {
+    "num-layers", "hidden-size", "ffn-hidden-size", "num-attention-heads", "group-query-attention", "num-query-groups", "kv-channels", "seq-length",
+    "max-position-embeddings", "micro-batch-size", "global-batch-size", "vocab-size", "padded-vocab-size", "make-vocab-size-divisible-by", "bf16", "fp16",
+    "swiglu", "disable-bias-linear", "normalization", "position-embedding-type", "untie-embeddings-and-output-weights", "qk-layernorm",
+    "tensor-model-parallel-size", "pipeline-model-parallel-size", "context-parallel-size", "expert-model-parallel-size", "expert-tensor-parallel-size",
+    "sequence-parallel", "num-layers-per-virtual-pipeline-stage", "pipeline-model-parallel-layout", "use-distributed-optimizer",
+    "use-precision-aware-optimizer", "main-grads-dtype", "exp-avg-dtype", "exp-avg-sq-dtype", "grad-reduce-in-bf16", "optimizer-cpu-offload",
+    "optimizer-offload-fraction", "recompute-granularity", "recompute-method", "recompute-num-layers", "recompute-modules", "recompute-activations",
+    "use-megatron-fsdp", "data-parallel-sharding-strategy", "cross-entropy-loss-fusion", "cross-entropy-fusion-impl", "transformer-impl", "attention-backend",
+    "num-experts", "moe-router-topk", "moe-ffn-hidden-size", "moe-shared-expert-intermediate-size", "moe-layer-freq", "moe-token-dispatcher-type",
+    "moe-grouped-gemm", "moe-expert-capacity-factor", "multi-latent-attention", "q-lora-rank", "kv-lora-rank"};
+constexpr std::size_t kOptions = 256;              // looked at one by one
+constexpr std::size_t kNearEnough = 3;             // edits between a mistyped flag and the one that was meant
+
+std::map<Key, std::string> plain_settings(const parsers::FlatSettings& options) {
+  RunConfig config;
+  parsers::Target target(config, "", "");
+  parsers::apply_options(options, target);
+  std::map<Key, std::string> out;
+  for (const auto& [key, setting] : config.settings()) out.emplace(key, parsers::value_text(setting.value));
+  return out;
+}
+
+// Options without which the configuration would be the same: no part of the memory model, or not known.
+std::vector<std::string> options_without_effect(const parsers::FlatSettings& options) {
+  std::vector<std::string> out;
+  if (options.size() > kOptions) return out;
+  const auto all = plain_settings(options);
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    parsers::FlatSettings others = options;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    if (plain_settings(others) != all) continue;
+    std::string flag = options[i].name;
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    std::string_view meant;
+    std::size_t edits = kNearEnough + 1;
+    for (const std::string_view known : kMegatronFlags)
+      if (flag.size() <= 64 && flag != known)
+        if (const std::size_t distance = parsers::edit_distance(flag, known); distance < edits && distance * 3 < known.size()) edits = distance, meant = known;
+    const bool known = std::find(kMegatronFlags.begin(), kMegatronFlags.end(), flag) != kMegatronFlags.end();
+    if (known) continue;
+    out.push_back("--" + flag + (meant.empty() ? "" : " (did you mean --" + std::string(meant) + "?)"));
+  }
+  // What may have been meant otherwise comes first.
+  std::stable_partition(out.begin(), out.end(), [](const std::string& text) { return text.back() == ')'; });
+  return out;
+}
+
+Status read_texts(const PlanInput& input, RunConfig& config, std::vector<std::string>& ignored) {
   if (!input.megatron_arguments.empty()) {
     // A command over several lines is one input.
     std::string joined;
     for (const char c : input.megatron_arguments)
       if (c != '\\') joined += c == '\n' ? ' ' : c;
-    parsers::merge(config, parsers::read_megatron_arguments(parsers::command_words(joined)));
+    const std::vector<std::string> words = parsers::command_words(joined);
+    parsers::merge(config, parsers::read_megatron_arguments(words));
+    ignored = options_without_effect(parsers::options_of(words, 0));
   }
   if (input.model) {
     Result<RunConfig> read = parsers::read_model_config(input.model->text, input.model->name);
@@ -68,14 +123,32 @@ std::string nearest_keys(const std::string& name) {
   return out.empty() ? "the names stand in the answer's \"config\"" : "near it: " + out;
 }
 
+// Of counts that a run has at least one of; others may be 0.
+std::int64_t least_of(Key key) {
+  constexpr std::array<Key, 15> kAtLeastOne = {Key::world, Key::tensor_parallel, Key::pipeline_parallel, Key::context_parallel, Key::expert_parallel,
+                                               Key::expert_tensor_parallel, Key::data_parallel, Key::micro_batch, Key::global_batch, Key::seq_length,
+                                               Key::gradient_accumulation, Key::layers, Key::hidden, Key::heads, Key::gpus_per_node};
+  return std::find(kAtLeastOne.begin(), kAtLeastOne.end(), key) != kAtLeastOne.end() ? 1 : 0;
+}
+
 Status put_settings(const PlanInput& input, RunConfig& config) {
   for (const auto& [name, value] : input.settings) {
     const auto key = parsers::key_by_name(name == "hf" ? "huggingface" : name);
     if (!key) return Error(ErrorCode::not_found, "there is no setting '" + name + "'").help(nearest_keys(name));
     std::string text = value;
     if (*key == Key::framework && text == "hf") text = "huggingface";
+    if (*key == Key::framework && !signatures::is_framework_name(text)) return Error(ErrorCode::not_found, "there is no framework '" + text.substr(0, 60) + "'").help("for example huggingface, megatron-lm, megatron-bridge, torchtitan, deepspeed");
+    if (*key == Key::dtype) {
+      text = parsers::dtype_name(text);
+      if (text != "bf16" && text != "fp16" && text != "fp32") return Error(ErrorCode::syntax, "dtype is '" + value.substr(0, 60) + "'").help("known: bf16, fp16, fp32");
+    }
     RunConfig one;
-    if (Status status = one.set_text(*key, text, "flag"); !status.ok()) return std::move(status).error();
+    if (Status status = one.set_text(*key, text, "flag"); !status.ok()) {
+      const Error& why = status.error();
+      return Error(why.code(), why.message());   // a flag has no place
+    }
+    if (const auto number = one.integer(*key); number && *number < least_of(*key))
+      return Error(ErrorCode::conflict, std::string(parsers::key_info(*key).name) + " is " + std::to_string(*number) + ": the least is " + std::to_string(least_of(*key)));
     const parsers::Setting* setting = one.find(*key);
     if (!setting) {
       config.unset(*key);
@@ -120,8 +193,10 @@ signatures::Phase phase_of(signatures::memory::Phase phase) {
 Result<MemoryPlan> make_memory_plan(const Knowledge& knowledge, PlanInput input, parsers::TimePoint now) {
   RunConfig config;
   signatures::Diagnosis diagnosis;       // of the logs' out-of-memory failure where there is one; else only a kind
-  if (!input.logs.empty()) read_logs(knowledge, std::move(input.logs), now, config, diagnosis);
-  if (Status status = read_texts(input, config); !status.ok()) return std::move(status).error();
+  const bool from_log = !input.logs.empty();
+  if (from_log) read_logs(knowledge, std::move(input.logs), now, config, diagnosis);
+  std::vector<std::string> ignored;
+  if (Status status = read_texts(input, config, ignored); !status.ok()) return std::move(status).error();
   parsers::derive(config);
   if (Status status = put_settings(input, config); !status.ok()) return std::move(status).error();
   if (config.empty())
@@ -129,6 +204,7 @@ Result<MemoryPlan> make_memory_plan(const Knowledge& knowledge, PlanInput input,
 
   Result<std::optional<parsers::Bytes>> capacity = capacity_of(input, config);
   if (!capacity.ok()) return std::move(capacity).error();
+  if (!input.gpu.empty()) config.set(Key::gpu, input.gpu, "flag");
   diagnosis.config = config;
   diagnosis.frameworks = config.frameworks();
   if (*capacity) {
@@ -138,10 +214,17 @@ Result<MemoryPlan> make_memory_plan(const Knowledge& knowledge, PlanInput input,
   Result<signatures::Forecast> foretold = signatures::forecast_of(diagnosis, config);
   if (!foretold.ok()) return std::move(foretold).error();
   const auto forecast = std::make_shared<const signatures::Forecast>(std::move(*foretold));
+  // A run that was seen has a layout that can be, whatever was misread; one that is planned has to have one.
+  if (!from_log) {
+    const signatures::memory::Estimate& planned = forecast->estimate();
+    std::string faults;
+    for (const std::string& fault : signatures::memory::layout_faults(planned.layout, planned.shape)) faults += (faults.empty() ? "" : "; ") + fault;
+    if (!faults.empty()) return Error(ErrorCode::conflict, "this layout cannot run: " + faults);
+  }
   if (diagnosis.kind.empty()) diagnosis.phase = phase_of(forecast->estimate().highest().peak_phase);
   diagnosis.kind = "gpu.oom.capacity";
 
-  MemoryPlan made{forecast->config(), {}, *capacity, forecast, {}, {}, {}};
+  MemoryPlan made{forecast->config(), std::move(ignored), *capacity, forecast, {}, {}, {}};
   made.plan = signatures::plan_fixes(diagnosis, knowledge.fixes(), kFixes, forecast);
   std::erase_if(made.plan.fixes, [](const signatures::Fix& fix) { return !fix.saving; });
   for (std::size_t i = 0; i < made.plan.fixes.size(); ++i) made.plan.fixes[i].rank = static_cast<int>(i) + 1;

@@ -215,6 +215,15 @@ void apply_moe_shape(const Names& names, Target& target) {
     target.put(Key::shared_expert_ffn, *shared * *width, names.line("n_shared_experts"));
 }
 
+// A number, or the first of a list of two (InternVL: "image_size": [448, 448]).
+std::optional<std::int64_t> one_side(const Names& names, std::string_view name) {
+  if (const auto number = names.integer(name)) return number;
+  std::string_view text = trim(names.text(name));
+  if (text.empty() || text.front() != '[') return std::nullopt;
+  text = trim(text.substr(1, text.find_first_of(",]") - 1));
+  return read_integer(text);
+}
+
 // What a family fixes and its config.json leaves out or states in another way: Qwen2.5-VL's tower is gated, Qwen2-VL's MLP is
 // mlp_ratio times as wide, towers of fixed image size (CLIP, InternViT, SigLIP) have one position a patch (and one for the class).
 void complete_tower(std::string_view type, const Names& vision, Target& target) {
@@ -224,7 +233,9 @@ void complete_tower(std::string_view type, const Names& vision, Target& target) 
   const auto ratio = vision.integer("mlp_ratio"), width = target.config().integer(Key::vision_hidden);
   if (ratio && width && *ratio > 0 && *ratio < 64 && *width > 0 && *width < (1 << 24) && !vision.has("intermediate_size"))
     target.put(Key::vision_ffn, *ratio * *width, vision.line("mlp_ratio"));
-  const auto image = vision.integer("image_size"), patch = vision.integer("patch_size");
+  const auto image = one_side(vision, "image_size"), patch = one_side(vision, "patch_size");
+  if (image && !vision.integer("image_size") && *image > 0) target.put(Key::vision_image_size, *image, vision.line("image_size"));
+  if (patch && !vision.integer("patch_size") && *patch > 0) target.put(Key::vision_patch, *patch, vision.line("patch_size"));
   if (image && patch && *patch > 0 && *image >= *patch && *image < (1 << 20) && !vision.has("num_position_embeddings")) {
     const std::int64_t side = *image / *patch;
     target.put(Key::vision_positions, side * side + (starts("gemma3") ? 0 : 1), vision.line("image_size"));
@@ -278,9 +289,10 @@ void apply_model_config(const FlatSettings& settings, Target& target) {
     if (!text.empty()) break;
   }
   const Names outer(settings);
-  const bool nested = std::any_of(text.begin(), text.end(), [](const FlatSetting& s) {
-    return s.name == "hidden_size" || s.name == "num_hidden_layers";
-  });
+  // A part is written without what its class has by default: it may hold a few values only.
+  const bool nested = !text.empty() && (!outer.has("hidden_size") || std::any_of(text.begin(), text.end(), [](const FlatSetting& s) {
+                                          return s.name == "hidden_size" || s.name == "num_hidden_layers";
+                                        }));
   const Names names(nested ? text : settings);
   apply_rows(kShape, names, target);
   const std::string_view type = outer.text("model_type"),

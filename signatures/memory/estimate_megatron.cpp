@@ -63,12 +63,14 @@ void add_phases(StageEstimate& stage, const MegatronSetup& run, const StageWalk&
   const Range vision = stage.pipeline_rank == 0 ? vision_kept(run) : Range{};
   // Units of FSDP are gathered in the forward and the backward pass.
   StageWalk gathered = walk, reduced = walk;
-  if (memory.unit > 0) {
+  if (memory.unit_gradients > 0) {
     const auto term_of = [](double bytes, std::string note) {
       return make_term(term::kCommunication, Range::exact(bytes), std::move(note));
     };
-    gathered.base.push_back(term_of(memory.unit, "gathered units of FSDP"));
-    reduced.base.push_back(term_of(memory.unit, "gathered units of FSDP"));
+    if (memory.unit > 0) {
+      gathered.base.push_back(term_of(memory.unit, "gathered units of FSDP"));
+      reduced.base.push_back(term_of(memory.unit, "gathered units of FSDP"));
+    }
     // Each finished layer gives its activations back, and its gradients wait.
     const double layer = total(walk.mid.loss) / std::max(1.0, real(static_cast<Count>(stage.layers.size())));
     const double more = std::max(0.0, memory.waiting_unit - layer) * memory.waiting_units;
@@ -136,7 +138,7 @@ StageEstimate stage_estimate(const MegatronSetup& run, Count rank) {
   const double factor = worst_imbalance(run);
   for (const StageChunk& chunk : held.chunks) {
     const double stated = std::min(run.imbalance, factor);
-    even.push_back(chunk_cost(run, chunk, {stated}));
+    even.push_back(chunk_cost(run, chunk, {stated, std::min(run.imbalance_peak, factor)}));
     worst.push_back(factor > stated ? chunk_cost(run, chunk, {factor}) : even.back());
   }
   walk.mid = walk_schedule(run, rank, even);

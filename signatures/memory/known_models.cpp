@@ -105,6 +105,68 @@ class Filler {
   std::string origin_;
 };
 
+std::string raw_value(const parsers::RunConfig& config, std::string_view name) {
+  for (const std::string_view before : {"", "model_config."}) {
+    const auto found = config.raw().find(std::string(before) + std::string(name));
+    if (found != config.raw().end()) return parsers::lower(found->second.value);
+  }
+  return {};
+}
+
+// A part of a config.json ("text_config") is written without what equals the defaults of its class (transformers: configuration_utils.py,
+// to_diff_dict): models/*/configuration_*.py. Outer parts are written whole.
+struct PartDefault {
+  std::string_view type;
+  Count hidden, ffn, layers, heads, kv_heads, head_dim, vocab;
+};
+constexpr PartDefault kParts[] = {
+    {"llama", 4096, 11008, 32, 32, 32, 0, 32000},      {"mistral", 4096, 14336, 32, 32, 8, 128, 32000},
+    {"qwen2", 4096, 22016, 32, 32, 32, 0, 151936},     {"qwen3", 4096, 22016, 32, 32, 32, 128, 151936},
+    {"gemma3_text", 2304, 9216, 26, 8, 4, 256, 262208}, {"gemma2", 2304, 9216, 26, 8, 4, 256, 256000},
+    {"gemma", 3072, 24576, 28, 16, 16, 256, 256000},   {"phi3", 3072, 8192, 32, 32, 32, 0, 32064},
+    {"qwen2_5_vl_text", 8192, 29568, 80, 64, 8, 0, 152064}, {"qwen2_vl_text", 8192, 29568, 80, 64, 8, 0, 152064},
+    {"qwen3_vl_text", 4096, 22016, 32, 32, 32, 128, 151936}, {"qwen3_vl_moe_text", 2048, 5632, 24, 16, 16, 128, 151936},
+};
+
+void complete_part(parsers::RunConfig& config, Assumptions& assumptions) {
+  const std::string inner = raw_value(config, "text_config.model_type");
+  if (inner.empty()) return;
+  for (const PartDefault& part : kParts) {
+    if (part.type != inner) continue;
+    std::string taken;
+    const auto fill = [&](Key key, Count value) {
+      if (value <= 0 || config.has(key)) return;
+      config.set(key, value, "default of model type " + inner);
+      taken += (taken.empty() ? "" : ", ") + std::string(parsers::key_info(key).name) + " " + std::to_string(value);
+    };
+    const bool own_heads = config.has(Key::heads);
+    fill(Key::hidden, part.hidden);
+    fill(Key::ffn, part.ffn);
+    fill(Key::layers, part.layers);
+    fill(Key::heads, part.heads);
+    fill(Key::kv_heads, own_heads && part.kv_heads == part.heads ? config.integer(Key::heads).value_or(0) : part.kv_heads);
+    fill(Key::head_dim, part.head_dim);
+    fill(Key::vocab, part.vocab);
+    if (!taken.empty()) assume(assumptions, "model_type", taken + ": defaults of " + inner + ", which text_config leaves out");
+    return;
+  }
+}
+
+// Decoders without a gated MLP: models/{opt,bloom,falcon,gpt_neox,phi,gpt_bigcode,starcoder2}/configuration_*.py.
+void complete_older(const std::string& type, parsers::RunConfig& config) {
+  Filler fill(config, "default of model type " + type);
+  const auto hidden = config.integer(Key::hidden), heads = config.integer(Key::heads);
+  const bool biased = type == "opt" || type == "bloom" || type == "gpt_neox" || type == "phi" || type == "gpt_bigcode" || type == "starcoder2";
+  if (!biased && type != "falcon") return;
+  fill.flag(Key::linear_bias, biased ? raw_value(config, "use_bias") != "false" : raw_value(config, "bias") == "true");
+  fill.flag(Key::gated_mlp, false);
+  fill.word(Key::norm, "layernorm");
+  fill.flag(Key::tied_embeddings, type != "gpt_neox" && type != "phi");
+  if (type == "opt" || type == "gpt_bigcode") fill.word(Key::position_embedding, "learned_absolute");
+  if (hidden && *hidden > 0 && *hidden < (1 << 22)) fill.number(Key::ffn, 4 * *hidden);
+  if (heads) fill.number(Key::kv_heads, raw_value(config, "multi_query") == "true" && raw_value(config, "new_decoder_architecture") != "true" ? 1 : *heads);
+}
+
 // Defaults of transformers' configuration classes for what a config.json of that type leaves out.
 void complete_from_type(const std::string& type, parsers::RunConfig& config) {
   Filler fill(config, "default of model type " + type);
@@ -116,6 +178,18 @@ void complete_from_type(const std::string& type, parsers::RunConfig& config) {
   if (type == "gpt_oss") fill.number(Key::head_dim, 64), fill.flag(Key::qkv_bias, true);
   if (starts(type, "gemma")) fill.flag(Key::tied_embeddings, true);
   if (starts(type, "gemma3")) fill.flag(Key::qk_norm, true);
+  complete_older(type, config);
+  // Classes whose linear layers have no bias unless the file says so, and whose embedding is not tied.
+  for (const std::string_view head : {"llama", "mistral", "mixtral", "ministral", "qwen2", "qwen3", "gemma", "deepseek_v", "gpt_oss", "phi3", "olmo", "glm4", "internlm",
+                                      "internvl", "llava", "pixtral", "granite", "smollm", "exaone", "cohere"})
+    if (starts(type, head)) {
+      fill.flag(Key::linear_bias, false);
+      if (head != "cohere" && head != "granite" && head != "smollm") fill.flag(Key::tied_embeddings, false);
+      break;
+    }
+  // Llama 4: intermediate_size is the width of an expert and of the shared one, intermediate_size_mlp that of dense layers.
+  if (starts(type, "llama4") && config.integer(Key::experts).value_or(0) > 0)
+    if (const auto width = config.integer(Key::expert_ffn)) fill.number(Key::shared_expert_ffn, *width);
   if (type == "gpt2") {
     fill.flag(Key::tied_embeddings, true);
     fill.flag(Key::linear_bias, true);
@@ -133,6 +207,7 @@ void complete_from_type(const std::string& type, parsers::RunConfig& config) {
 void complete_from_known_model(parsers::RunConfig& config, Assumptions& assumptions) {
   const std::string type = config.text(Key::model_type).value_or("");
   if (type.empty()) return;
+  complete_part(config, assumptions);
   complete_from_type(type, config);
   if (config.has(Key::layers) && config.has(Key::hidden)) return;
   const Known* known = find(type);

@@ -1,6 +1,7 @@
 #include "signatures/memory/megatron_chunk.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace triage::signatures::memory {
 namespace {
@@ -37,6 +38,25 @@ std::vector<std::size_t> checkpoints(const MegatronSetup& run, std::size_t layer
   return groups;
 }
 
+// Rows of each layer over the mean. The routers of layers differ: some layers are as bad as the worst, the last ones (their backward pass
+// finds the most kept), the others share the rest, so that the mean stays what it is.
+std::vector<double> layer_factors(const MegatronSetup& run, const StageChunk& chunk, Imbalance imbalance) {
+  std::vector<double> factors(chunk.layers.size(), imbalance.factor);
+  if (imbalance.peak <= imbalance.factor) return factors;
+  double routed = 0;
+  for (const Count i : chunk.layers) routed += run.shape.is_moe(i) ? 1 : 0;
+  if (routed < 1) return factors;
+  const double hot = std::clamp(std::floor(routed * (imbalance.factor - 1) / (imbalance.peak - 1)), 1.0, routed);
+  const double rest = routed > hot ? std::max(0.0, (routed * imbalance.factor - hot * imbalance.peak) / (routed - hot)) : 0;
+  double seen = 0;
+  for (std::size_t i = chunk.layers.size(); i-- > 0;) {
+    if (!run.shape.is_moe(chunk.layers[i])) continue;
+    factors[i] = seen < hot ? imbalance.peak : rest;
+    ++seen;
+  }
+  return factors;
+}
+
 // Output layer and loss. N logits: the linear layer's output (w N) and fp32 soft-max (4 N) worked on in place and saved; the native
 // fusion keeps the fp32 logits beside it. Multi-token prediction runs output layer and loss once more a layer, each saving its own.
 void loss_forward(const MegatronSetup& run, Arena& arena, double logits) {
@@ -70,8 +90,10 @@ ChunkCost chunk_cost(const MegatronSetup& run, const StageChunk& chunk, Imbalanc
   ChunkCost cost;
   Arena arena;
   std::vector<Layer> layers;
-  for (const Count i : chunk.layers) layers.emplace_back(run, run.shape.is_moe(i), imbalance);
-  const Layer plain(run, false, imbalance);
+  const std::vector<double> factors = layer_factors(run, chunk, imbalance);
+  for (std::size_t i = 0; i < chunk.layers.size(); ++i)
+    layers.emplace_back(run, run.shape.is_moe(chunk.layers[i]), Imbalance{factors[i]});
+  const Layer plain(run, false, {});
   const LayerSizes& z = plain.sizes();
   const double batch = batch_bytes(run, chunk);
   arena.take(Part::dense, batch);
@@ -108,7 +130,7 @@ ChunkCost chunk_cost(const MegatronSetup& run, const StageChunk& chunk, Imbalanc
   const double logits = run.layout.tokens() * real(run.padded_vocab) / real(run.layout.tensor);
   std::vector<Layer> ahead;
   for (Count i = 0; i < chunk.mtp_layers; ++i)
-    ahead.emplace_back(run, run.shape.has_experts() && run.shape.is_moe(run.shape.layers - 1), imbalance);
+    ahead.emplace_back(run, run.shape.has_experts() && run.shape.is_moe(run.shape.layers - 1), Imbalance{imbalance.factor});
   arena.mark();
   for (const Layer& layer : ahead) {
     arena.take(Part::dense, 5 * z.hidden);  // two norms, their joined output, the projection's output

@@ -25,8 +25,10 @@ struct LayerSizes {
 };
 
 // How many rows the experts of the hottest rank get, over what it would get if all were equal.
+// peak: the same of the worst layer (not below factor, which is then the mean over the layers).
 struct Imbalance {
   double factor = 1;
+  double peak = 0;
 };
 double worst_imbalance(const MegatronSetup& run);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "parsers/base/text.hpp"
 #include "parsers/config/merge.hpp"
 
 namespace triage::signatures::memory {
@@ -120,6 +121,11 @@ void read_precision(const RunConfig& config, MegatronSetup& run, Assumptions& as
   }
 }
 
+std::optional<double> worst_layer(const RunConfig& config) {
+  const auto found = config.raw().find(kWorstLayer);
+  return found == config.raw().end() ? std::nullopt : parsers::read_double(found->second.value);
+}
+
 void read_kernels(const RunConfig& config, MegatronSetup& run, Assumptions& assumptions) {
   const auto text = [&](Key key) { return config.text(key).value_or(""); };
   const auto yes = [&](Key key) { return config.boolean(key).value_or(false); };
@@ -153,6 +159,7 @@ void read_kernels(const RunConfig& config, MegatronSetup& run, Assumptions& assu
   run.dispatcher = text(Key::moe_dispatcher).empty() ? "allgather" : text(Key::moe_dispatcher);
   run.capacity = config.number(Key::moe_capacity_factor).value_or(0);
   run.imbalance = std::clamp(config.number(Key::moe_imbalance).value_or(1), 1.0, 1e6);
+  run.imbalance_peak = std::clamp(worst_layer(config).value_or(run.imbalance), run.imbalance, 1e6);
   run.pad_to_capacity = run.capacity > 0 && yes(Key::moe_pad_to_capacity);
   run.router_bytes = bytes_of(text(Key::moe_router_dtype), run.weight);
   run.expert_overlap = yes(Key::moe_comm_overlap);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "parsers/base/result.hpp"
@@ -14,6 +15,9 @@ namespace triage::signatures::memory {
 // The same settings with Megatron Core's defaults (megatron-lm: its command line's; megatron-bridge: its providers') for every key of
 // the model that is absent. Which ones were used goes to `assumptions`, in one sentence.
 parsers::RunConfig with_megatron_defaults(const parsers::RunConfig& config, Assumptions& assumptions);
+
+// Among the raw settings: rows of the worst layer's experts over the mean, seen in a failure. No program states it, so it has no key.
+inline constexpr std::string_view kWorstLayer = "seen.moe_imbalance_of_worst_layer";
 
 struct RecomputeRules {
   enum class Kind { none, selective, uniform, block } kind = Kind::none;
@@ -59,6 +63,7 @@ struct MegatronSetup {
   bool pad_to_capacity = false;
   double router_bytes = 2;     // of a logit
   double imbalance = 1;        // rows of this rank's experts over the mean, as stated or measured
+  double imbalance_peak = 1;   // the same of the worst layer
   bool expert_overlap = false; // one more chunk in flight
   Count offload_layers = 0;    // layers whose activations go to the host
   RecomputeRules recompute;

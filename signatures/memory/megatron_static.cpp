@@ -41,19 +41,21 @@ LayerShare layer_share(const MegatronSetup& run, bool moe) {
   return share;
 }
 
-// Megatron FSDP that shards parameters. A unit is a layer; embedding, output layer and final norm are one bucket outside any unit: once
+// Megatron FSDP that shards gradients (optim_grads) or parameters too. A unit is a layer; embedding, output layer and final norm are one bucket outside any unit: once
 // gathered it stays, and its gradients live until the backward pass has reached the embedding. Units are gathered ahead until half a
 // billion elements are reached, at the end of a step already for the next one; finished gradients may wait for their reduction up to a
 // billion elements. Source: NVIDIA/Megatron-LM@d98e8a6: megatron/core/distributed/fsdp/src/megatron_fsdp/{megatron_fsdp,
 // param_and_grad_buffer}.py (suggested_communication_unit_size, all_gather_params).
 void add_units(const MegatronSetup& run, const RankParameters& p, double gradient, StaticMemory& m) {
-  if (run.fsdp != Fsdp::optim_grads_params || p.largest_unit <= 0) return;
+  if (run.fsdp < Fsdp::optim_grads || p.largest_unit <= 0) return;
   const double unit = p.largest_unit, waiting = std::max(1e9, 2 * unit);
   const double count = std::max(1.0, (p.dense + p.expert - p.outside) / unit);
   const double ahead = std::min(std::ceil(waiting / 2 / unit), count - 1);
-  m.gathered = p.outside * run.weight;
-  m.prefetched = std::min(ahead, count) * unit * run.weight;
-  m.unit = (1 + ahead) * unit * run.weight;
+  if (run.fsdp == Fsdp::optim_grads_params) {
+    m.gathered = p.outside * run.weight;
+    m.prefetched = std::min(ahead, count) * unit * run.weight;
+    m.unit = (1 + ahead) * unit * run.weight;
+  }
   m.unit_gradients = unit * gradient + p.outside * gradient;
   m.waiting_unit = unit * gradient;
   m.waiting_units = std::min(std::floor(waiting / unit), count - 1);

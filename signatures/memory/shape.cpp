@@ -30,7 +30,7 @@ class Reader {
     const auto value = config_.integer(key);
     if (!value) return 0;
     if (*value < 0 || *value > most) {
-      wrong_.push_back(std::string(key_info(key).name) + " is " + std::to_string(*value));
+      wrong(std::string(key_info(key).name) + " is " + std::to_string(*value));
       return 0;
     }
     return *value;
@@ -40,11 +40,42 @@ class Reader {
     const Count value = optional(key, most);
     if (wrong_.size() == before && value == 0) {
       if (config_.has(key))
-        wrong_.push_back(std::string(key_info(key).name) + " is 0");
-      else
+        wrong(std::string(key_info(key).name) + " is 0");
+      else if (!misread(key))
         missing_.push_back(std::string(key_info(key).name));
     }
     return value;
+  }
+  // The program's own name is there, with a value that is no whole number (or one that no number holds): told, not taken for absent.
+  bool misread(Key key) {
+    struct Own {
+      Key key;
+      std::array<std::string_view, 4> names;
+    };
+    static constexpr std::array<Own, 9> kOwn = {{{Key::layers, {"num_hidden_layers", "n_layer", "num_layers", "n_layers"}},
+                                                 {Key::hidden, {"hidden_size", "n_embd", "d_model", ""}},
+                                                 {Key::heads, {"num_attention_heads", "n_head", "n_heads", ""}},
+                                                 {Key::kv_heads, {"num_key_value_heads", "num_query_groups", "", ""}},
+                                                 {Key::head_dim, {"head_dim", "kv_channels", "", ""}},
+                                                 {Key::ffn, {"intermediate_size", "ffn_hidden_size", "n_inner", ""}},
+                                                 {Key::vocab, {"vocab_size", "", "", ""}},
+                                                 {Key::experts, {"num_experts", "num_local_experts", "n_routed_experts", ""}},
+                                                 {Key::experts_per_token, {"num_experts_per_tok", "moe_router_topk", "", ""}}}};
+    if (config_.has(key)) return false;
+    for (const Own& own : kOwn) {
+      if (own.key != key) continue;
+      for (const std::string_view name : own.names)
+        for (const std::string_view before : {"", "text_config.", "model_config.", "model_config.text_config."}) {
+          if (name.empty()) continue;
+          const auto found = config_.raw().find(std::string(before) + std::string(name));
+          if (found == config_.raw().end()) continue;
+          const std::string& value = found->second.value;
+          if (value.empty() || value == "None" || value == "null" || value == "auto") continue;
+          wrong(std::string(key_info(key).name) + ": " + std::string(name) + " is '" + value.substr(0, 40) + "', not a whole number that can be");
+          return true;
+        }
+    }
+    return false;
   }
   bool flag(Key key, bool otherwise, std::string_view why) {
     if (const auto value = config_.boolean(key)) return *value;
@@ -52,7 +83,9 @@ class Reader {
     return otherwise;
   }
   void missing(std::string_view name) { missing_.emplace_back(name); }
-  void wrong(std::string text) { wrong_.push_back(std::move(text)); }
+  void wrong(std::string text) {
+    if (std::find(wrong_.begin(), wrong_.end(), text) == wrong_.end()) wrong_.push_back(std::move(text));
+  }
   Assumptions& assumptions() { return assumptions_; }
 
   parsers::Status status() const {
@@ -77,6 +110,7 @@ class Reader {
 void read_attention(const RunConfig& config, Reader& read, ModelShape& shape) {
   shape.heads = read.needed(Key::heads);
   shape.kv_heads = read.optional(Key::kv_heads);
+  read.misread(Key::kv_heads);
   if (shape.kv_heads == 0) {
     shape.kv_heads = shape.heads;
     assume(read.assumptions(), "kv_heads", "as many key/value heads as query heads: not stated");
@@ -93,6 +127,8 @@ void read_attention(const RunConfig& config, Reader& read, ModelShape& shape) {
     return;
   }
   shape.head_dim = read.optional(Key::head_dim);
+  read.misread(Key::head_dim);
+  if (config.has(Key::head_dim) && shape.head_dim == 0) read.wrong("head_dim is 0");
   if (shape.head_dim == 0 && shape.heads > 0 && shape.hidden > 0) {
     if (shape.hidden % shape.heads != 0)
       read.wrong("hidden " + std::to_string(shape.hidden) + " is not divisible by " +
@@ -107,6 +143,7 @@ void read_attention(const RunConfig& config, Reader& read, ModelShape& shape) {
 
 void read_experts(const RunConfig& config, Reader& read, ModelShape& shape) {
   shape.experts = read.optional(Key::experts);
+  read.misread(Key::experts);
   if (shape.experts == 0) return;
   shape.experts_per_token = read.needed(Key::experts_per_token);
   shape.expert_ffn = read.optional(Key::expert_ffn);
@@ -129,7 +166,11 @@ void read_experts(const RunConfig& config, Reader& read, ModelShape& shape) {
 
 void read_vision(const RunConfig& config, Reader& read, ModelShape& shape) {
   const Count layers = read.optional(Key::vision_layers, kMaxLayers);
+  if (const auto part = config.raw().find("vision_config"); layers == 0 && part != config.raw().end() && !part->second.value.empty() &&
+                                                            part->second.value != "None" && part->second.value != "null" && part->second.value != "{}")
+    assume(read.assumptions(), "vision_layers", "a model of text only: vision_config is '" + part->second.value.substr(0, 40) + "', not a table");
   if (layers == 0) return;
+  if (config.integer(Key::vision_heads) == 0) read.wrong("vision_heads is 0");
   VisionShape v;
   v.layers = layers;
   v.hidden = read.needed(Key::vision_hidden);
@@ -161,7 +202,6 @@ void read_vision(const RunConfig& config, Reader& read, ModelShape& shape) {
     assume(read.assumptions(), "images",
            "no image in a micro batch: number and size of images are not stated");
   shape.vision = v;
-  (void)config;
 }
 
 }  // namespace

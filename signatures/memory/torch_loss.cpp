@@ -68,11 +68,20 @@ Tensor TorchModel::loss(Tensor hidden) {
   const int weight_width = weight.width;
   std::vector<BlockRef> saved;
   BlockRef to_hidden, to_weight;
+  const int hidden_width = hidden.width;
   if (liger) {
-    to_hidden = tape_.empty(in, width).block;
+    to_hidden = tape_.empty(in, hidden_width).block;
     if (trainable) to_weight = tape_.empty(weights, weight_width).block;
+    // Under autocast a wide matrix is narrowed for the logits (a view: not cached) and once more, cached, for the gradient.
+    { const Tensor narrowed = tape_.empty(weight_width > width ? weights : 0, width); }
     const Tensor logits = tape_.empty(chunk * v, width);
-    if (trainable) { const Tensor product = tape_.empty(weights, width); }
+    const BlockRef read = ops_.operand(weight);
+    // "grad_weight += mm(...).float()": the product and its fp32 copy, of the whole matrix; a wide gradient beside narrow logits is
+    // added up in place since 0.8.1.
+    if (trainable && weight_width == width) {
+      const Tensor product = tape_.empty(weights, width);
+      { const Tensor wide = tape_.empty(width < 4 ? weights : 0, 4); }
+    }
   } else {
     saved.push_back(hidden.block);
     const Tensor logits = tape_.empty(chunk * v, width);
@@ -85,7 +94,7 @@ Tensor TorchModel::loss(Tensor hidden) {
     grads.clear();
     Grads back(2);
     if (liger) {
-      back[0] = Tensor{to_hidden, in, width, -1, 0, false, false};
+      back[0] = Tensor{to_hidden, in, hidden_width, -1, 0, false, false};
       if (leaf) back[1] = Tensor{to_weight, weights, weight_width, -1, 0, false, false};
       to_hidden.reset(), to_weight.reset();
       return back;

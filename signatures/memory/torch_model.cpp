@@ -247,8 +247,18 @@ Tensor TorchModel::latent_attention(DecoderLayer& layer, const Tensor& x) {
   return apply(layer.o, out, tokens);
 }
 
+Tensor TorchModel::activated(const Tensor& x, ActivationForm form) {
+  if (form == ActivationForm::quick_gelu) return ops_.quick_gelu(x);
+  return form == ActivationForm::written_out ? ops_.gelu_written_out(x) : ops_.activation(x);
+}
+
 Tensor TorchModel::mlp(const Mlp& m, const Tensor& x, Count rows) {
-  if (!run_.shape.gated) return apply(m.down, ops_.activation(apply(m.up, x, rows)), rows);
+  if (!run_.shape.gated) {
+    Tensor up = apply(m.up, x, rows);
+    const Tensor act = activated(up, run_.activation);
+    up = {};
+    return apply(m.down, act, rows);
+  }
   if (run_.fused_kernels) {
     Tensor gate = apply(m.gate, x, rows);
     return apply(m.down, ops_.gated(gate, apply(m.up, x, rows)), rows);

@@ -46,6 +46,8 @@ struct DecoderLayer {
 struct VisionBlock {
   Parameter *norm1 = nullptr, *norm1_bias = nullptr, *norm2 = nullptr, *norm2_bias = nullptr;
   Linear qkv, out, fc1, gate, fc2;
+  Linear q, k, v;                                 // of towers of fixed image size
+  Parameter *scale1 = nullptr, *scale2 = nullptr;  // InternViT: of the branches
   int unit = -1;
 };
 struct VisionMerger {
@@ -77,6 +79,7 @@ class TorchModel {
   std::vector<VisionMerger> mergers;
   Linear patch_embedding;
   Parameter *positions = nullptr, *learned_positions = nullptr;  // of the tower, of the decoder
+  Parameter *class_token = nullptr, *tower_norm = nullptr, *tower_norm_bias = nullptr;  // before (CLIP) or after (SigLIP) the blocks
   Parameter *embedding = nullptr, *final_norm = nullptr, *final_norm_bias = nullptr;
   Linear head;
   int root_unit = -1;
@@ -101,8 +104,13 @@ class TorchModel {
   Tensor attention(DecoderLayer& layer, const Tensor& x);
   Tensor latent_attention(DecoderLayer& layer, const Tensor& x);
   Tensor mlp(const Mlp& mlp, const Tensor& x, Count rows);
+  Tensor activated(const Tensor& x, ActivationForm form);
   Tensor experts(DecoderLayer& layer, const Tensor& x);
   Tensor vision_block(VisionBlock& block, Tensor hidden, const tape::BlockRef& rotary);
+  // Towers of fixed image size (torch_tower.cpp).
+  void add_tower();
+  Tensor tower();
+  Tensor tower_block(VisionBlock& block, Tensor hidden);
 
   const TorchRun& run_;
   tape::Tape& tape_;

@@ -237,6 +237,22 @@ Tensor Ops::activation(const Tensor& x) {
   });
 }
 
+Tensor Ops::quick_gelu(const Tensor& x) {
+  const Tensor gate = soft_max(scale(x));
+  return product(x, gate);
+}
+
+Tensor Ops::gelu_written_out(const Tensor& x) {
+  const Tensor half = scale(x);
+  Tensor bent = scale(activation(x));
+  bent = add(x, bent);
+  bent = scale(bent);
+  bent = soft_max(bent);       // tanh keeps its result, as a soft-max does
+  const Tensor raised = add(bent, Tensor{});
+  bent = {};
+  return product(half, raised);
+}
+
 Tensor Ops::product(const Tensor& a, const Tensor& b) {
   const Count left = a.elements, right = b.elements;
   const int width = a.width > b.width ? a.width : b.width;

@@ -60,6 +60,10 @@ class Ops {
   // act(gate) * up
   Tensor gated(const Tensor& gate, const Tensor& up);
   Tensor activation(const Tensor& x);      // gelu, silu, relu: input kept
+  // transformers: activations.py, QuickGELUActivation (x sigmoid(1.702 x)) and NewGELUActivation (0.5 x (1 + tanh(c (x + 0.044715 x^3)))):
+  // each operation a kernel of its own.
+  Tensor quick_gelu(const Tensor& x);
+  Tensor gelu_written_out(const Tensor& x);
   Tensor scale(const Tensor& x);           // times a number: nothing kept
   Tensor soft_max(const Tensor& x);        // soft-max, sigmoid: the result kept
   // Rows picked by an index (kept, `indices` numbers of 8 bytes); backward: zeros of x's size, filled after a sort of the index.
@@ -81,14 +85,14 @@ class Ops {
   // x cos + rotate_half(x) sin. `wide`: in fp32 inside (vision towers). tables: cos and sin, kept.
   // complex: torchtitan's product of complex numbers, in fp32.
   Tensor rotate(const Tensor& x, const BlockRef& tables, bool wide = false, bool complex = false);
+  // The weight as the kernel reads it: itself, or autocast's copy (made once a forward pass, kept by whoever uses it).
+  BlockRef operand(Parameter& weight);
   Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSizes& sizes, AttentionKernel kernel);
 
  private:
   Tensor made(Count elements, int width, std::vector<Edge> inputs, std::vector<BlockRef> saved, Backward backward);
   Tensor fused_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSizes& sizes);
   Tensor plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionSizes& sizes, bool eager);
-  // The weight as the kernel reads it: itself, or autocast's copy (made once a forward pass, kept by whoever uses it).
-  BlockRef operand(Parameter& weight);
   Tensor narrow(const Tensor& x);  // autocast's copy of an input
 
   Tape& tape_;

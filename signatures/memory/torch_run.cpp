@@ -1,7 +1,9 @@
 #include "signatures/memory/torch_run.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <initializer_list>
 
 #include "parsers/base/text.hpp"
 
@@ -114,6 +116,57 @@ void read_shard(const RunConfig& config, TorchRun& run, Assumptions& assumptions
   }
 }
 
+// A value of config.json under one of the names, inside one of the parts; as the run printed it (also "model_config." in logs).
+constexpr std::array<std::string_view, 4> kDecoderParts = {"text_config.", "llm_config.", "language_config.", ""};
+constexpr std::array<std::string_view, 2> kTowerParts = {"vision_config.", "thinker_config.vision_config."};
+template <std::size_t N>
+std::string model_setting(const RunConfig& config, std::initializer_list<std::string_view> names, const std::array<std::string_view, N>& parts) {
+  for (const std::string_view part : parts)
+    for (const std::string_view name : names)
+      for (const std::string_view before : {"", "model_config."}) {
+        const auto found = config.raw().find(std::string(before) + std::string(part) + std::string(name));
+        if (found != config.raw().end()) return parsers::lower(found->second.value);
+      }
+  return {};
+}
+
+// transformers: activations.py, ACT2FN. gelu_new, gelu_fast, gelu_python and gelu_accurate are written out in operations.
+ActivationForm activation_form(std::string_view name, std::string_view otherwise) {
+  if (name.empty()) name = otherwise;
+  if (name == "quick_gelu") return ActivationForm::quick_gelu;
+  if (name == "gelu_new" || name == "gelu_fast" || name == "gelu_accurate") return ActivationForm::written_out;
+  return ActivationForm::one_kernel;
+}
+
+// Which tower it is: by its own model_type, else by the family. Defaults of the configuration classes of transformers' models clip, siglip,
+// internvl, llava, gemma3, qwen2_vl.
+void read_tower(const RunConfig& config, std::string_view type, VisionShape& vision, TowerSetup& tower) {
+  const std::string own = model_setting(config, {"model_type"}, kTowerParts);
+  const auto starts = [&](std::string_view head) { return type.substr(0, head.size()) == head; };
+  if (has(own, "clip")) tower.kind = TowerKind::clip;
+  else if (has(own, "siglip")) tower.kind = TowerKind::siglip;
+  else if (has(own, "intern")) tower.kind = TowerKind::internvit;
+  else if (starts("internvl")) tower.kind = TowerKind::internvit;
+  else if (starts("llava_onevision") || starts("gemma3") || starts("paligemma") || starts("smolvlm") || starts("idefics")) tower.kind = TowerKind::siglip;
+  else if (starts("llava") || starts("vipllava") || starts("phi3_v")) tower.kind = TowerKind::clip;
+  else tower.kind = TowerKind::merged;
+  tower.activation = activation_form(model_setting(config, {"hidden_act"}, kTowerParts), tower.kind == TowerKind::clip || starts("qwen2_vl") ? "quick_gelu" : "");
+  if (tower.kind == TowerKind::merged) {
+    tower.rms_norm = vision.gated;   // Qwen2.5-VL: RMSNorm and a gated MLP
+    return;
+  }
+  tower.rms_norm = has(model_setting(config, {"norm_type"}, kTowerParts), "rms");
+  tower.attention_bias = tower.kind != TowerKind::internvit || model_setting(config, {"attention_bias"}, kTowerParts) == "true";
+  if (starts("gemma3") && vision.merge == 1) vision.merge = 4;  // pooled to 256 tokens an image
+  // hidden_states[i]: what the i-th block was given; negative from the end, -1 the last block's output.
+  std::string layer = model_setting(config, {"vision_feature_layer"}, kDecoderParts);
+  if (layer.empty() && tower.kind == TowerKind::clip) layer = "-2";
+  if (const auto number = parsers::read_integer(layer); number && *number > -vision.layers - 2 && *number <= vision.layers)
+    tower.used_layers = std::max<Count>(1, *number < 0 ? vision.layers + 1 + *number : *number);
+}
+
+constexpr std::array<std::string_view, 9> kAttentionNames = {"eager", "unfused", "flash", "flex", "fused", "xformers", "sdpa", "math", "auto"};
+
 void read_attention(const RunConfig& config, TorchRun& run, Assumptions& assumptions) {
   std::string name = word(config, Key::attention);
   if (name.empty()) {
@@ -122,6 +175,8 @@ void read_attention(const RunConfig& config, TorchRun& run, Assumptions& assumpt
     if (run.program != "torchtitan")
       assume(assumptions, "attention", sinks ? "eager: GPT-OSS has no sdpa path" : "sdpa, transformers' default: not stated");
   }
+  if (std::none_of(kAttentionNames.begin(), kAttentionNames.end(), [&](std::string_view known) { return has(name, known); }))
+    assume(assumptions, "attention", "as sdpa: '" + name.substr(0, 60) + "' is not known");
   const int width = run.autocast > 0 ? run.autocast : run.compute_width;
   const bool grouped = run.shape.kv_heads < run.shape.heads && !run.shape.mla;
   if (has(name, "eager") || has(name, "unfused")) {
@@ -240,7 +295,8 @@ bool other_architecture(std::string_view type) {
 bool familiar(std::string_view type) {
   for (const std::string_view head :
        {"llama", "mistral", "mixtral", "qwen2", "qwen3", "gemma", "deepseek_v", "gpt_oss", "phi3", "olmo", "internvl", "llava", "internlm", "gpt2",
-        "granite", "smollm", "cohere", "glm4", "yi", "ministral", "exaone", "baichuan"})
+        "granite", "smollm", "cohere", "glm4", "yi", "ministral", "exaone", "baichuan", "pixtral", "phi", "gpt_neox", "opt", "bloom", "falcon", "gpt_bigcode",
+        "starcoder2", "paligemma", "idefics3", "smolvlm"})
     if (type.substr(0, head.size()) == head) return true;
   return false;
 }
@@ -294,13 +350,27 @@ parsers::Result<TorchRun> torch_run(const RunConfig& config, Assumptions& assump
     assume(assumptions, "model_type",
            (type.empty() ? std::string("the model type is not stated") : "model type '" + type.substr(0, 60) + "' is not known") +
                ": layers are taken as Llama's, of the sizes that are stated");
+  for (const std::string_view parallel : {"phi", "gpt_neox", "falcon", "cohere"})
+    if (parallel == "phi" ? type == parallel : type.substr(0, parallel.size()) == parallel)
+      assume(assumptions, "model_type", "attention and MLP one after the other, each with its norm: '" + type.substr(0, 60) + "' runs both on one norm's output");
   if (run.shape.vision) {
     VisionShape& vision = *run.shape.vision;
-    vision.rotary = type.substr(0, 4) == "qwen" || type.substr(0, 3) == "glm" || type.empty();
-    if (run.shape.model_type.find("gemma3") != std::string::npos && vision.merge == 1) vision.merge = 4;  // pooled to 256 tokens an image
+    read_tower(config, type, vision, run.tower);
   }
+  run.activation = activation_form(model_setting(config, {"activation_function", "hidden_act", "hidden_activation"}, kDecoderParts),
+                                         type == "gpt2" || type == "phi" || type == "gpt_bigcode" ? "gelu_new" : "");
   if (run.shape.vocab == 0) run.shape.vocab = run.shape.padded_vocab;
   std::string missing;
+  std::string wrong;
+  for (const Key key : {Key::seq_length, Key::micro_batch, Key::world, Key::tensor_parallel, Key::pipeline_parallel, Key::context_parallel, Key::expert_parallel,
+                        Key::gradient_accumulation})
+    if (const auto value = config.integer(key); value && *value <= 0)
+      wrong += (wrong.empty() ? "" : ", ") + std::string(parsers::key_info(key).name) + " is " + std::to_string(*value);
+  if (const auto stage = config.integer(Key::zero_stage); stage && (*stage < 0 || *stage > 3))
+    wrong += (wrong.empty() ? "" : ", ") + std::string("zero_stage is ") + std::to_string(*stage) + ", not 0 to 3";
+  if (!wrong.empty()) return Error(ErrorCode::conflict, "the run cannot be: " + wrong);
+  if (!run.shape.vision && config.integer(Key::images).value_or(0) > 0)
+    assume(assumptions, "images", "no images: the model has no vision tower");
   const auto need = [&](Key key) {
     const Count value = config.integer(key).value_or(0);
     if (value <= 0) missing += (missing.empty() ? "" : ", ") + std::string(parsers::key_info(key).name);

@@ -50,9 +50,26 @@ struct ShardSetup {
   bool overlap = false;
 };
 
+// Towers. merged: Qwen-VL and its kin (rotary positions, patches of any number, mergers). Of fixed image size: CLIP (a class token, a norm
+// before the blocks), SigLIP, InternViT (a class token, learnt scales of the branches).
+enum class TowerKind : std::uint8_t { merged, clip, siglip, internvit };
+// Activation functions by what they keep: one kernel; x sigmoid(1.702 x); the tanh form written out in operations.
+enum class ActivationForm : std::uint8_t { one_kernel, quick_gelu, written_out };
+
+struct TowerSetup {
+  TowerKind kind = TowerKind::merged;
+  ActivationForm activation = ActivationForm::one_kernel;
+  bool rms_norm = false;        // of the blocks
+  Count used_layers = 0;        // blocks whose output is read; 0: all
+  bool attention_bias = true;   // of queries, keys, values
+  Count class_tokens() const { return kind == TowerKind::clip || kind == TowerKind::internvit ? 1 : 0; }
+};
+
 struct TorchRun {
   std::string program;           // "huggingface", "torchtitan", "deepspeed", "fsdp"
   ModelShape shape;
+  TowerSetup tower;
+  ActivationForm activation = ActivationForm::one_kernel;  // of the MLP
   Count batch = 1, seq = 0;      // of one micro batch on one rank; tokens of one sample after context parallel
   Count accumulation = 1;
   int stored_width = 2;          // of the weights that the optimizer steps

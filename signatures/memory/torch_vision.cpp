@@ -1,6 +1,5 @@
 // Vision towers: patch embedding, blocks with attention over all patches of an image, mergers. After Qwen2.5-VL and Qwen3-VL
-// (transformers: models/qwen3_vl/modeling_qwen3_vl.py, models/qwen2_5_vl/modeling_qwen2_5_vl.py); towers of other families (CLIP,
-// InternViT, SigLIP) have the same parts but for positions and merging.
+// (transformers: models/qwen3_vl/modeling_qwen3_vl.py, models/qwen2_5_vl/modeling_qwen2_5_vl.py). Towers of fixed image size: torch_tower.
 #include <algorithm>
 #include <utility>
 
@@ -15,6 +14,7 @@ using tape::Tag;
 
 void TorchModel::add_vision() {
   const VisionShape& v = *run_.shape.vision;
+  if (run_.tower.kind != TowerKind::merged) return add_tower();
   const bool trainable = !v.frozen && run_.adapter.rank == 0;
   const bool projector = !v.projector_frozen && trainable;
   const bool rms = v.gated;  // Qwen2.5-VL: RMSNorm and a gated MLP
@@ -37,17 +37,6 @@ void TorchModel::add_vision() {
     blocks.push_back(std::move(b));
   }
   const Count wide = v.hidden * v.merge * v.merge;
-  if (!v.rotary) {
-    // LLaVA: two layers; InternVL: a norm before them; Gemma 3: one layer after pooling (transformers: models/llava/modeling_llava.py,
-    // models/internvl/modeling_internvl.py).
-    VisionMerger m;
-    m.norm = add(wide, projector, root_unit);
-    m.norm_bias = add(wide, projector, root_unit);
-    m.fc1 = linear("linear_1", wide, run_.shape.hidden, true, projector, root_unit);
-    m.fc2 = linear("linear_2", run_.shape.hidden, run_.shape.hidden, true, projector, root_unit);
-    mergers.push_back(std::move(m));
-    return;
-  }
   for (Count i = 0; i < v.mergers; ++i) {
     VisionMerger m;
     const Count width = i == 0 ? v.hidden : wide;  // deepstack levels normalise after the merge
@@ -92,7 +81,7 @@ Tensor TorchModel::vision_block(VisionBlock& b, Tensor hidden, const BlockRef& r
     Tensor act = ops_.activation(apply(b.gate, inner, n));
     active = ops_.product(act, apply(b.fc1, inner, n));
   } else {
-    active = ops_.activation(apply(b.fc1, inner, n));
+    active = activated(apply(b.fc1, inner, n), run_.tower.activation);
   }
   inner = apply(b.fc2, active, n);
   active = {};
@@ -104,6 +93,11 @@ Tensor TorchModel::vision(std::vector<Tensor>& deep) {
   const Count n = v.patches, tokens_out = n / (v.merge * v.merge);
   const Tag before = tape_.section;
   tape_.section = Tag::vision;
+  if (run_.tower.kind != TowerKind::merged) {
+    Tensor made = tower();
+    tape_.section = before;
+    return made;
+  }
   Tensor pixels;
   pixels.elements = n * 3 * v.temporal_patch * v.patch * v.patch;
   pixels.width = run_.autocast > 0 ? run_.autocast : run_.compute_width;
@@ -111,9 +105,9 @@ Tensor TorchModel::vision(std::vector<Tensor>& deep) {
   images = pixels.block;
   Tensor hidden = ops_.linear(pixels, n, v.hidden, *patch_embedding.weight, patch_embedding.bias, false);
   if (positions) hidden = ops_.add(hidden, ops_.spread(*positions, n * v.hidden));
-  const BlockRef rotary = run_.shape.vision->rotary ? tape_.empty(2 * n * (v.hidden / v.heads), 4).block : nullptr;
+  const BlockRef rotary = tape_.empty(2 * n * (v.hidden / v.heads), 4).block;
   const auto merge = [&](VisionMerger& m, const Tensor& x, bool after) {
-    const Tensor normed = norm(x, after || !v.rotary ? tokens_out : n, m.norm, m.norm_bias);
+    const Tensor normed = norm(x, after ? tokens_out : n, m.norm, m.norm_bias);
     const Tensor act = ops_.activation(apply(m.fc1, normed, tokens_out));
     return apply(m.fc2, act, tokens_out);
   };

@@ -29,6 +29,7 @@ struct FactName {
 constexpr std::array kFacts = {
     FactName{"kind", Type::text},          FactName{"phase", Type::text},
     FactName{"frameworks", Type::list},
+    FactName{"card", Type::text},          FactName{"mock_data", Type::number},
     FactName{"backend", Type::text},       FactName{"node", Type::text},
     FactName{"rank", Type::number},        FactName{"local_rank", Type::number},
     FactName{"device", Type::number},      FactName{"step", Type::number},

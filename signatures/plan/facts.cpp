@@ -48,7 +48,24 @@ std::string capture_text(const CaptureValue& value) {
   return parsers::bytes_text(std::get<Bytes>(value));
 }
 
+// The kind of the card, where the configuration names it: gb300, gb200, b300, b200, h200, h100, a100, ...
+void put_card(Facts& facts, const parsers::RunConfig& config) {
+  const std::string name = parsers::lower(config.text(parsers::Key::gpu).value_or(""));
+  for (const std::string_view kind : {"gb300", "gb200", "b300", "b200", "gh200", "h200", "h100", "h800", "a100", "mi300", "mi325", "mi355"})
+    if (name.find(kind) != std::string::npos) return put_text(facts, "card", kind);
+}
+
 }  // namespace
+
+// Megatron-LM: --mock-data; Megatron Bridge: data sets whose class is called Mock...; torchtitan and others have none of their own.
+bool uses_mock_data(const parsers::RunConfig& config) {
+  for (const auto& [name, setting] : config.raw()) {
+    const bool named = name == "mock_data" || name == "dataset.mock" || name == "data.mock" || name.ends_with(".mock_data");
+    if (named && (setting.value == "True" || setting.value == "true" || setting.value == "1")) return true;
+    if (name.ends_with("_target_") && setting.value.find("Mock") != std::string::npos && name.find("dataset") != std::string::npos) return true;
+  }
+  return false;
+}
 
 Facts facts_of(const Diagnosis& diagnosis) {
   Facts facts;
@@ -64,6 +81,8 @@ Facts facts_of(const Diagnosis& diagnosis) {
     if (std::holds_alternative<parsers::RecordingEvent>(finding.event)) facts["flight_recorder_dump"] = 1.0;
     if (std::holds_alternative<parsers::CudaCoreEvent>(finding.event)) facts["cuda_core_dump"] = 1.0;
   }
+  put_card(facts, diagnosis.config);
+  if (uses_mock_data(diagnosis.config)) facts["mock_data"] = 1.0;
   if (diagnosis.ledger) {
     const Ledger& ledger = *diagnosis.ledger;
     put_size(facts, "tried", ledger.tried);

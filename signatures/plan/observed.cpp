@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "parsers/base/quantity.hpp"
+#include "signatures/memory/megatron_setup.hpp"
 
 namespace triage::signatures {
 
@@ -19,6 +20,7 @@ using parsers::RunConfig;
 namespace {
 
 constexpr int kSteps = 24;                     // bisections of an open amount
+constexpr double kUneven = 1.05;               // rows over the mean from which a request is a sign of uneven routing
 constexpr std::int64_t kWorthIt = std::int64_t{256} << 20;   // bytes; a smaller gap settles nothing
 
 memory::Phase memory_phase(Phase phase) {
@@ -34,6 +36,12 @@ memory::Phase memory_phase(Phase phase) {
 }
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+std::string two_digits(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", value);
+  return text;
+}
 
 // No step was completed that the log would show.
 bool in_first_step(const Diagnosis& diagnosis) {
@@ -116,7 +124,30 @@ RunConfig completed_config(const Diagnosis& diagnosis, RunConfig config) {
   return config;
 }
 
-std::optional<Settled> settle_open_amount(const RunConfig& config, const memory::Estimate& estimate, const std::vector<memory::Observation>& observations) {
+std::optional<double> routed_to_this_rank(const Diagnosis& diagnosis, const RunConfig& config, const memory::Estimate& estimate) {
+  const memory::ModelShape& shape = estimate.shape;
+  if (!diagnosis.ledger || !diagnosis.ledger->tried || !shape.has_experts() || estimate.layout.expert <= 1 || estimate.model != "megatron") return std::nullopt;
+  // NVIDIA/Megatron-LM@d98e8a6: megatron/core/transformer/moe/token_dispatcher.py: what these make first is as wide as the hidden states, one
+  // row for each that this rank's experts receive.
+  constexpr std::array<std::string_view, 3> kMakers = {"token_dispatch", "dispatch_postprocess", "combine_preprocess"};
+  const auto& frames = diagnosis.root.frames;
+  const std::size_t first = frames.size() > 6 ? frames.size() - 6 : 0;
+  const bool made_here = std::any_of(frames.begin() + static_cast<std::ptrdiff_t>(first), frames.end(), [&](const parsers::Frame& f) {
+    return contains(f.file, "token_dispatcher") && std::find(kMakers.begin(), kMakers.end(), f.function) != kMakers.end();
+  });
+  if (!made_here) return std::nullopt;
+  const memory::Layout& l = estimate.layout;
+  const double width = config.text(Key::dtype).value_or("") == "fp32" ? 4 : 2;
+  const double tokens = l.tokens() / static_cast<double>(l.sequence_split());
+  const double mean = tokens * static_cast<double>(shape.experts_per_token) * static_cast<double>(shape.hidden) * width;
+  if (mean <= 0) return std::nullopt;
+  const double factor = static_cast<double>(diagnosis.ledger->tried->count()) / mean;
+  if (factor < kUneven || factor > static_cast<double>(l.expert * l.expert_tensor) * 1.02) return std::nullopt;
+  return factor;
+}
+
+std::optional<Settled> settle_open_amount(const RunConfig& config, const memory::Estimate& estimate, const std::vector<memory::Observation>& observations,
+                                          std::optional<double> worst_layer) {
   const auto failed = std::find_if(observations.begin(), observations.end(), [](const memory::Observation& o) {
     return o.kind == memory::Observation::Kind::failed_allocation && o.phase &&
            (*o.phase == memory::Phase::forward || *o.phase == memory::Phase::loss || *o.phase == memory::Phase::backward);
@@ -152,16 +183,16 @@ std::optional<Settled> settle_open_amount(const RunConfig& config, const memory:
   if (open) {
     const auto with = [&](std::int64_t hundredths) {
       RunConfig changed = config;
+      if (worst_layer) changed.raw()[std::string(memory::kWorstLayer)] = {std::to_string(*worst_layer), "inferred: the size of the failed request", {}};
       changed.set(Key::moe_imbalance, 1 + static_cast<double>(hundredths) / 100, "inferred: from what was allocated when it failed");
       return changed;
     };
     const std::int64_t most = std::min<std::int64_t>(100 * (estimate.layout.expert - 1), 100000);
     const std::int64_t hundredths = solve(most, [&](std::int64_t n) { return model(with(n)); }, failed->bytes);
     if (hundredths > 0) {
-      char factor[32];
-      std::snprintf(factor, sizeof factor, "%.2f", 1 + static_cast<double>(hundredths) / 100);
-      return Settled{with(hundredths), "this rank's experts receive at least " + std::string(factor) +
-                                           " times the mean number of rows: so much was allocated when it failed"};
+      return Settled{with(hundredths), "this rank's experts receive at least " + two_digits(1 + static_cast<double>(hundredths) / 100) +
+                                           " times the mean number of rows: so much was allocated when it failed" +
+                                           (worst_layer ? "; in the layer that failed it was " + two_digits(*worst_layer) + " times" : "")};
     }
   }
   return std::nullopt;

@@ -30,6 +30,10 @@ struct Settled {
   std::string text;                    // one sentence, for the assumptions
 };
 std::optional<Settled> settle_open_amount(const parsers::RunConfig& config, const memory::Estimate& estimate,
-                                          const std::vector<memory::Observation>& observations);
+                                          const std::vector<memory::Observation>& observations, std::optional<double> worst_layer = std::nullopt);
+
+// Rows that this rank's experts received in the layer that failed, over the mean: from the size of the failed request, where the traceback
+// says that it was a tensor of these rows. Megatron only.
+std::optional<double> routed_to_this_rank(const Diagnosis& diagnosis, const parsers::RunConfig& config, const memory::Estimate& estimate);
 
 }  // namespace triage::signatures

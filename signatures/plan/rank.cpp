@@ -12,6 +12,7 @@
 #include "signatures/plan/combine.hpp"
 #include "signatures/plan/facts.hpp"
 #include "signatures/plan/forecast.hpp"
+#include "signatures/plan/guidance.hpp"
 #include "signatures/plan/replayed.hpp"
 #include "signatures/plan/saving.hpp"
 
@@ -164,6 +165,7 @@ class Planner {
     else if (by_family) candidate.weight += memory ? 2 : 10;
     for (const Boost& boost : entry.boosts)
       if (boost.when.truth(scope()) == Truth::yes) candidate.weight += boost.add;
+    for (const Guidance* guidance : guidance_of(entry.id, scope())) candidate.weight += guidance->add;
     candidate.weight -= 2 * entry.disruption;
     return true;
   }
@@ -255,6 +257,7 @@ class Planner {
     const Combination best = best_combination(candidates, *forecast_, config_, facts_);
     if (best.parts.size() < 2) return;
     Fix fix = combined(best, *forecast_, facts_, [this](Candidate& candidate, const Scope& scope) { return applied(candidate, scope); });
+    for (const Candidate* part : best.parts) cite(*part->entry, fix);
     if (!best.need.fits)
       plan.verdict += std::string(plan.verdict.empty() ? "" : "; ") + "nothing in the catalogue reaches it: " + fix.title + " together are still short by " + parsers::bytes_text(best.need.short_by) +
                      "; more devices to shard over, or devices with more memory, would";
@@ -312,12 +315,30 @@ class Planner {
                           [&](const FixSetting& setting) { return setting.framework == name; });
   }
 
+  // Another change sets the same settings to the same values and more beside them, and needs no more memory: this one has nothing to add.
+  // (Splitting the vocabulary by tensor parallelism beside raising tensor parallelism with sequence parallelism.)
+  static bool moot(const Candidate& candidate, const std::vector<Candidate>& candidates) {
+    if (!candidate.need || !candidate.changed) return false;
+    return std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& other) {
+      if (&other == &candidate || !other.need || !other.changed || other.reach > candidate.reach || other.weight < kLeastWeight) return false;
+      const auto& mine = candidate.entry->change;
+      const auto& more = other.entry->change;
+      const bool holds = std::all_of(mine.begin(), mine.end(), [&](const auto& change) {
+        const parsers::Setting *a = candidate.changed->find(change.first), *b = other.changed->find(change.first);
+        return a && b && a->value == b->value && std::any_of(more.begin(), more.end(), [&](const auto& c) { return c.first == change.first; });
+      });
+      if (!holds || other.need->peak.mid > candidate.need->peak.mid) return false;
+      return more.size() > mine.size() || (other.need->peak.mid < candidate.need->peak.mid) || &other < &candidate;
+    });
+  }
+
   std::vector<const Candidate*> pick(const std::vector<Candidate>& candidates) const {
     std::vector<const Candidate*> picked;
     std::map<std::string_view, std::size_t> of_family;
     std::vector<const Candidate*> left;
     for (const Candidate& candidate : candidates) {
       if (picked.size() == limits_.fixes || candidate.weight < kLeastWeight) break;
+      if (moot(candidate, candidates)) continue;
       if (of_family[candidate.entry->family]++ < limits_.of_family)
         picked.push_back(&candidate);
       else
@@ -339,12 +360,21 @@ class Planner {
     fix.assumes = candidate.unknown;
     fix.assumes.insert(fix.assumes.end(), entry.assumes.begin(), entry.assumes.end());
     fix.sources = entry.sources;
+    cite(entry, fix);
     if (candidate.need)
       put_need(fix, *candidate.need, *forecast_);
     else
       add_saving(fix, entry, diagnosis_, forecast_.get());
     add_replay(fix, diagnosis_);
     return fix;
+  }
+
+  // What decided between this fix and others is told with it.
+  void cite(const CatalogueFix& entry, Fix& fix) const {
+    for (const Guidance* guidance : guidance_of(entry.id, scope())) {
+      fix.why += (fix.why.empty() ? "" : " ") + guidance->say;
+      if (!contains(fix.sources, guidance->source)) fix.sources.push_back(guidance->source);
+    }
   }
 
   Scope scope() const { return {config_, facts_}; }
