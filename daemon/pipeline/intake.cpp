@@ -56,6 +56,7 @@ Intake::Intake(std::shared_ptr<const Knowledge> knowledge, signatures::SourceInf
       spool_(spool),
       peeler_(default_year),
       event_readers_(parsers::make_event_readers()),
+      openers_(event_readers_.size()),
       config_readers_(parsers::make_config_readers()),
       progress_(*knowledge_->progress, default_year, spool) {
   out_.source = std::move(source);
@@ -181,30 +182,34 @@ void Intake::piece(const Line& raw, const Candidate* candidate) {
 
 void Intake::offer_to_readers(const Record& record, const Woken& woken, bool& inside) {
   using parsers::Offer;
-  const auto offer = [&](auto& reader, bool woke, auto close) {
+  const auto offer = [&](auto& reader, bool woke, auto open, auto close) {
     if (!woke && !reader.open()) return;
+    bool first = !reader.open();
     Offer answer = reader.offer(record);
     if (answer == Offer::ended_before) {
       close();
+      first = true;
       answer = woke ? reader.offer(record) : Offer::not_mine;
     }
+    if (first && answer == Offer::taken) open();
     if (answer == Offer::finished) close();
     inside = inside || answer == Offer::taken || answer == Offer::finished;
     worth_ = worth_ || inside;
   };
   for (std::size_t i = 0; i < event_readers_.size(); ++i)
-    offer(*event_readers_[i], (woken.events >> i) & 1, [&] { close_event(*event_readers_[i]); });
+    offer(*event_readers_[i], (woken.events >> i) & 1, [&] { openers_[i] = signatures::finding_of(record); }, [&] { close_event(i); });
   bool in_configuration = false;
   std::swap(inside, in_configuration);   // a configuration block is no failure block
   for (std::size_t i = 0; i < config_readers_.size(); ++i)
-    offer(*config_readers_[i], (woken.configs >> i) & 1, [&] { config_readers_[i]->finish(out_.source.name, out_.config); });
+    offer(*config_readers_[i], (woken.configs >> i) & 1, [] {}, [&] { config_readers_[i]->finish(out_.source.name, out_.config); });
   inside = in_configuration;
 }
 
-void Intake::close_event(parsers::EventReader& reader) {
+void Intake::close_event(std::size_t index) {
+  parsers::EventReader& reader = *event_readers_[index];
   if (auto block = reader.finish()) {
     if (blocks_.size() < limits::kFindingsPerSource)
-      blocks_.push_back({std::string(reader.name()), std::move(*block)});
+      blocks_.push_back({std::string(reader.name()), std::move(*block), openers_[index]});
     else
       ++out_.dropped_findings;
   }
@@ -397,8 +402,8 @@ void Intake::note_bad_loss() {
 
 signatures::SourceFindings Intake::finish() {
   take_tracebacks(tracebacks_.finish());
-  for (const auto& reader : event_readers_)
-    if (reader->open()) close_event(*reader);
+  for (std::size_t i = 0; i < event_readers_.size(); ++i)
+    if (event_readers_[i]->open()) close_event(i);
   for (const auto& reader : config_readers_)
     if (reader->open()) reader->finish(out_.source.name, out_.config);
   parsers::derive(out_.config);
@@ -416,7 +421,7 @@ signatures::SourceFindings Intake::finish() {
       break;
     }
     if (carried) continue;
-    Finding finding;
+    Finding finding = event.opener.line == event.block.first_line ? std::move(event.opener) : Finding{};
     finding.rule = "block." + event.reader;
     finding.role = Role::confirmation;
     finding.line = event.block.first_line;

@@ -54,7 +54,7 @@ class Intake {
   void keep_tail(const ScannedBlock& scanned);
   void piece(const parsers::Line& line, const signatures::Candidate* candidate);
   void offer_to_readers(const parsers::Record& record, const Woken& woken, bool& inside);
-  void close_event(parsers::EventReader& reader);
+  void close_event(std::size_t index);
   void take_tracebacks(std::vector<parsers::Traceback> tracebacks);
   void note_process(const parsers::Record& record);
   void note_exception(const parsers::Record& record);
@@ -70,6 +70,7 @@ class Intake {
   parsers::Peeler peeler_;
   parsers::TracebackAssembler tracebacks_;
   std::vector<std::unique_ptr<parsers::EventReader>> event_readers_;
+  std::vector<signatures::Finding> openers_;   // the line that each of them opened at
   std::vector<std::unique_ptr<parsers::ConfigReader>> config_readers_;
   ProgressMemory progress_;
   signatures::SourceFindings out_;
@@ -85,6 +86,7 @@ class Intake {
   struct EventBlock {
     std::string reader;
     parsers::EventReader::Block block;
+    signatures::Finding opener;   // the line it began at, where that is known
   };
   std::vector<EventBlock> blocks_;
   std::set<int> processes_;

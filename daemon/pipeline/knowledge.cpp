@@ -74,7 +74,18 @@ LoadedKnowledge load_knowledge(std::span<const signatures::RuleFile> user_rules,
   std::vector<signatures::Signature> to_check;
   if (!user_rules.empty()) to_check = rules.rules;
   auto set = signatures::SignatureSet::compile(std::move(rules.rules), table.literals, out.faults);
-  if (!user_rules.empty() && (checked || !set)) check_user_rules(to_check, set.get(), user_rules, out);
+  if (!user_rules.empty() && set && checked) check_user_rules(to_check, set.get(), user_rules, out);
+  if (!user_rules.empty() && !set) {
+    // All faults at once: the rules that are whole are tried on their examples all the same.
+    std::vector<signatures::Signature> whole = to_check;
+    std::erase_if(whole, [&](const signatures::Signature& rule) {
+      return std::any_of(out.faults.begin(), out.faults.end(), [&](const parsers::Error& fault) {
+        return fault.place() && fault.place()->file == rule.place.file && fault.place()->line == rule.place.line;
+      });
+    });
+    std::vector<parsers::Error> told;
+    check_user_rules(to_check, signatures::SignatureSet::compile(std::move(whole), table.literals, told).get(), user_rules, out);
+  }
   if (!set || !out.faults.empty()) return out;
   auto knowledge = std::make_shared<Knowledge>();
   knowledge->rules = std::move(set);

@@ -15,6 +15,7 @@ using parsers::Progress;
 
 constexpr std::uint64_t kTailLines = 60;   // a traceback so near the end of a log ended the program
 constexpr std::uint64_t kLastWords = 5;    // a warning in the last lines of a log
+constexpr std::uint64_t kTableLines = 200; // of one table of the scheduler
 constexpr std::uint64_t kHandledNear = 12; // lines between an error and the word that it was handled
 
 struct Boundary {
@@ -68,6 +69,10 @@ class Splitter {
         continue;
       }
       if (item.strength == Strength::none) continue;
+      if (of_other_jobs(item)) {
+        handled(out, item, "a table of several jobs; nothing says that it is about this one");
+        continue;
+      }
       const std::size_t attempt = attempt_of(item);
       if (const char* why = outlived(item, attempt, later[attempt])) {
         handled(out, item, why);
@@ -130,6 +135,25 @@ class Splitter {
       if (mild && item.strength == Strength::general) item.caught = true;
       if (mild && item.strength == Strength::local && told_by_warning(f) && !(f.traceback && kind_is(f.kind, "gpu.oom")) && !corrupts_silently(f)) item.caught = true;
     }
+  }
+
+  static std::string_view job_of(const Finding& f) {
+    for (const auto& [name, value] : f.captures)
+      if (const auto* text = std::get_if<std::string>(&value); name == "job" && text != nullptr) return *text;
+    return {};
+  }
+
+  // A row of sacct's table that lists other jobs as well. The name of the log (slurm-4711.out) may say which of them is meant.
+  bool of_other_jobs(const Item& item) const {
+    const Finding& f = *item.finding;
+    if (f.rule != "slurm.sacct_oom") return false;
+    const std::string_view job = job_of(f);
+    if (parsers::contains(sources_[item.source].source.name, job)) return false;
+    return std::any_of(items_.begin(), items_.end(), [&](const Item& row) {
+      const Finding& other = *row.finding;
+      const auto gap = other.line > f.line ? other.line - f.line : f.line - other.line;
+      return row.source == item.source && other.rule == "slurm.sacct_row" && gap <= kTableLines && job_of(other) != job;
+    });
   }
 
   // Kinds that programs warn of and go on: an optional file, library or download that is not there, memory that is tried for again.

@@ -16,7 +16,21 @@ struct Report {
   const Item* item = nullptr;
   CollectiveTimeout event;
   std::optional<int> rank;
+  std::string group;   // the same on all its members: the description alone stands for many groups ("EXPERT_MODEL_PARALLEL_GROUP")
 };
+
+// "PG GUID 341(PIPELINE_MODEL_PARALLEL_GROUP)": the id that all members know; "PG ID 6" counts in each process on its own.
+std::string group_of(const Finding& f, const CollectiveTimeout& event) {
+  constexpr std::string_view mark = "PG GUID ";
+  const std::string_view text = f.text;
+  const auto at = text.find(mark);
+  if (at == std::string_view::npos) return event.process_group;
+  const auto rest = text.substr(at + mark.size(), 64);
+  return std::string(rest.substr(0, rest.find_first_of("( ]")));
+}
+
+// The group of all ranks: who is in it is known from the number of ranks.
+bool of_all_ranks(const std::string& process_group) { return process_group.empty() || process_group == "0" || process_group == "default_pg"; }
 
 using Call = std::tuple<std::string, std::int64_t, std::int64_t>;   // operation, elements in, elements out (-1: not printed)
 
@@ -36,8 +50,9 @@ std::vector<Report> gather(const std::vector<Item>& items, const std::vector<Sou
   for (const auto& item : items) {
     const auto* event = std::get_if<CollectiveTimeout>(&item.finding->event);
     if (event == nullptr) continue;
-    Report report{&item, *event, event->rank};
-    if (!report.rank) report.rank = item.finding->rank;
+    Report report{&item, *event, event->rank, group_of(*item.finding, *event)};
+    // Inside a group the ranks count from 0: "[Rank 11]" of a pipeline group is "[rank92]:" of the job. A Ray actor counts in its own world.
+    if (item.finding->rank && (!report.rank || item.finding->actor.empty())) report.rank = item.finding->rank;
     if (!report.rank) report.rank = sources[item.source].source.rank;
     const auto known = std::find_if(out.begin(), out.end(), [&](const Report& r) { return report.rank && r.rank == report.rank; });
     if (known == out.end()) {
@@ -56,6 +71,7 @@ std::vector<Report> gather(const std::vector<Item>& items, const std::vector<Sou
     if (!e.last_completed) e.last_completed = event->last_completed;
     if (!e.sequence) e.sequence = event->sequence;
     if (e.process_group.empty()) e.process_group = event->process_group;
+    if (known->group.empty()) known->group = report.group;
   }
   return out;
 }
@@ -77,10 +93,13 @@ void add_unique(std::vector<int>& to, int rank) {
 
 // Ranks that called something else at the sequence number most reports agree on.
 void find_deviators(const std::vector<Report>& reports, CollectiveJudgement& out) {
-  std::map<std::int64_t, std::map<Call, std::vector<const Report*>>> by_sequence;
+  // Each group counts its calls on its own.
+  const bool grouped = std::all_of(reports.begin(), reports.end(), [](const Report& r) { return !r.group.empty(); });
+  std::map<std::pair<std::string, std::int64_t>, std::map<Call, std::vector<const Report*>>> by_sequence;
   for (const auto& r : reports)
-    if (r.event.sequence && !r.event.operation.empty()) by_sequence[*r.event.sequence][call_of(r.event)].push_back(&r);
-  for (const auto& [sequence, calls] : by_sequence) {
+    if (r.event.sequence && !r.event.operation.empty()) by_sequence[{grouped ? r.group : std::string(), *r.event.sequence}][call_of(r.event)].push_back(&r);
+  for (const auto& [place, calls] : by_sequence) {
+    const std::int64_t sequence = place.second;
     if (calls.size() < 2) continue;
     out.desync = true;
     const auto majority = std::max_element(calls.begin(), calls.end(),
@@ -117,7 +136,7 @@ void find_deviators(const std::vector<Report>& reports, CollectiveJudgement& out
 void find_laggards(const std::vector<Report>& reports, CollectiveJudgement& out) {
   std::map<std::string, std::vector<const Report*>> by_group;
   for (const auto& r : reports)
-    if (r.event.last_enqueued && r.rank) by_group[r.event.process_group].push_back(&r);
+    if (r.event.last_enqueued && r.rank) by_group[r.group].push_back(&r);
   for (const auto& [group, members] : by_group) {
     if (members.size() < 2) continue;
     std::int64_t most = 0;
@@ -186,7 +205,8 @@ std::optional<CollectiveJudgement> compare_reports(const std::vector<Item>& item
   // The highest rank met says that at least so many ranks exist.
   int count = known.empty() ? 0 : *known.rbegin() + 1;
   if (world && *world > 0 && *world <= 1'000'000) count = std::max(count, static_cast<int>(*world));
-  if (!waiting.empty())
+  const bool all = std::all_of(reports.begin(), reports.end(), [](const Report& r) { return of_all_ranks(r.event.process_group); });
+  if (!waiting.empty() && all)
     for (int rank = 0; rank < count; ++rank)
       if (!waiting.contains(rank)) out.fault.silent_ranks.push_back(rank);
   // A rank of a small minority that reported nothing is the one the others waited for.
@@ -203,7 +223,7 @@ std::optional<CollectiveJudgement> compare_reports(const std::vector<Item>& item
   // Ranks at different numbers did not wait in one call: none of the numbers stands for all.
   const Report* other = nullptr;
   for (const auto& r : reports)
-    if (r.event.sequence && first->event.sequence && *r.event.sequence != *first->event.sequence) other = &r;
+    if (r.event.sequence && first->event.sequence && *r.event.sequence != *first->event.sequence && r.group == first->group) other = &r;
   if (other != nullptr && !out.desync) {
     out.fault.sequence.reset();
     const auto name = [](const Report& r) { return r.rank ? "rank " + std::to_string(*r.rank) : std::string("one rank"); };

@@ -68,7 +68,7 @@ class Diagnoser {
     d_.fingerprint = fingerprint_of(f, d_.kind, d_.frameworks);
     confidence();
     // A rule's sentence of another kind than the one found out would contradict it.
-    d_.summary = summary_of(d_, f, kind_is(d_.kind, f.kind) && choice_.root->strength != Strength::exit ? f.summary : std::string());
+    d_.summary = summary_of(d_, f, kind_is(d_.kind, f.kind) && (choice_.root->strength != Strength::exit || kind_is(d_.kind, "sched")) ? f.summary : std::string());
     d_.missing = missing_of(d_, f, knowledge());
     d_.id = diagnosis_id(d_);
     return std::move(d_);
@@ -408,7 +408,7 @@ class Diagnoser {
       return;
     }
     // Who waited in vain is not who failed: without a culprit the first rank is not known.
-    if (root_->strength == Strength::collective && (kind_is(d_.kind, "nccl.timeout") || kind_is(d_.kind, "dist.gloo_timeout"))) {
+    if ((root_->strength == Strength::collective || root_->strength == Strength::cascade) && (kind_is(d_.kind, "nccl.timeout") || kind_is(d_.kind, "dist.gloo_timeout"))) {
       d_.root.rank.reset();
       if (waited_for_writer()) {
         d_.root.rank = 0;
@@ -426,6 +426,7 @@ class Diagnoser {
     }
     if (!d_.root.rank) rank_of_pid();
     if (!d_.root.rank && !d_.root.local_rank) rank_of_signal();
+    if (!d_.root.rank && !d_.root.local_rank) rank_of_spawned();
     if (d_.root.rank) return;
     d_.root.rank = rank_in_text(f.text);
     if (d_.root.rank) return;
@@ -456,7 +457,7 @@ class Diagnoser {
   // A log of one process names no rank: it is rank 0 of one. Not for faults that need several, nor for those of a node.
   void only_process() {
     const auto& f = *root_->finding;
-    if (f.system || f.rule.starts_with("k8s.") || root_->strength == Strength::scheduler || d_.root.local_rank.value_or(0) > 0 || command_of_another(f.text)) return;
+    if (f.system || f.rule.starts_with("k8s.") || f.rule.starts_with("block.k8s") || shredded(f.text) || several_crashed() || root_->strength == Strength::scheduler || d_.root.local_rank.value_or(0) > 0 || command_of_another(f.text)) return;
     if (is_dump(f) || f.rule.starts_with("coredumpctl.")) return;   // of one process of perhaps many
     // The kernel's and the scheduler's lines are the node's; a program that tells of its own killed child is one of the processes.
     const bool told_by_program = root_->finding->traceback.has_value();
@@ -478,6 +479,49 @@ class Diagnoser {
       d_.root.rank = 0;
       d_.reasons.push_back("no second process shows in the log: taken as rank 0 of one");
     }
+  }
+
+  // "RuntimeErrorRuntimeError: ": two processes wrote into one line, and neither names itself.
+  static bool shredded(std::string_view text) {
+    constexpr std::string_view mark = "Error";
+    for (auto at = text.find(mark); at != std::string_view::npos; at = text.find(mark, at + 1)) {
+      std::string_view rest = text.substr(at + mark.size());
+      if (rest.empty() || rest.front() < 'A' || rest.front() > 'Z') continue;
+      std::size_t name = 0;
+      while (name < rest.size() && parsers::is_alpha(rest[name])) ++name;
+      if (rest.substr(0, name).ends_with(mark) || parsers::contains(rest.substr(0, name), mark)) return true;
+    }
+    return false;
+  }
+
+  // "-- Process 3 terminated with the following error:" heads the traceback of that process.
+  void rank_of_spawned() {
+    const auto& f = *root_->finding;
+    const std::uint64_t first = f.traceback ? f.traceback->first_line : f.line;
+    for (const Item& item : items_) {
+      const auto& head = *item.finding;
+      if (item.source != root_->source || head.rule != "spawn.raised" || head.line >= first || head.line + 3 < first) continue;
+      for (const auto& [name, value] : head.captures)
+        if (const auto* worker = std::get_if<std::int64_t>(&value); name == "worker" && worker != nullptr && *worker >= 0 && *worker < 1'000'000) {
+          d_.root.local_rank = static_cast<int>(*worker);
+          d_.reasons.push_back("the traceback is of spawned process " + std::to_string(*worker));
+          return;
+        }
+    }
+  }
+
+  // "[host:4242:0:4300] Caught signal 11": UCX writes the process before it; lines of several are not of one.
+  bool several_crashed() const {
+    std::set<std::string_view> processes;
+    for (const Item& item : items_) {
+      const std::string_view text = item.finding->text;
+      if (item.finding->rule != root_->finding->rule) continue;
+      const auto at = text.find("] Caught signal ");
+      if (at == std::string_view::npos) continue;
+      const auto open = text.rfind('[', at);
+      if (open != std::string_view::npos) processes.insert(text.substr(open, at - open));
+    }
+    return processes.size() > 1;
   }
 
   // DeepSpeed's launcher prints the command of the last local rank: "'--local_rank=3'" says that four ran here.

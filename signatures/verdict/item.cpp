@@ -110,8 +110,9 @@ bool corrupts_silently(const Finding& f) {
 bool by_another_process(const Finding& f) {
   if (!f.traceback) return false;
   // torch.multiprocessing.spawn raises "-- Process N terminated with the following error" behind an empty first line.
+  // The traceback of the process itself starts in the same file, in _wrap.
   return std::any_of(f.traceback->frames.begin(), f.traceback->frames.end(),
-                     [](const parsers::Frame& frame) { return parsers::contains(frame.file, "multiprocessing/spawn.py"); });
+                     [](const parsers::Frame& frame) { return parsers::contains(frame.file, "multiprocessing/spawn.py") && frame.function != "_wrap"; });
 }
 
 bool is_chain_noise(string_view name) {

@@ -339,6 +339,12 @@ class Chooser {
       return best;
     }
     if (const Item* echo = one(Strength::cascade)) {
+      // Of the flight recorder's lines the one that names who timed out first says most.
+      for (const auto& item : items_)
+        if (item.strength == Strength::cascade && !item.caught && item.finding->rule == "nccl.flight_recorder.origin" && kind_is(echo->finding->kind, "nccl.timeout")) {
+          echo = &item;
+          break;
+        }
       say(echo, "only echoes of another process' failure are in the logs");
       return echo;
     }

@@ -124,3 +124,86 @@ TEST_CASE("a listed process that cannot be beside this one on the card is this o
   CHECK(d.ledger->other_processes.empty());
   CHECK(d.ledger->in_use == parsers::gib(78.60));
 }
+
+TEST_CASE("the traceback of a spawned process is the fault, and its number the local rank") {
+  const daemon::Answer answer = tests::scan_text(
+      "Traceback (most recent call last):\n  File \"test.py\", line 90, in <module>\n    torch.multiprocessing.spawn(loop, args=(8,), nprocs=8)\n"
+      "  File \"/opt/torch/multiprocessing/spawn.py\", line 215, in join\n    raise ProcessRaisedException(msg, error_index, failed_process.pid)\n"
+      "torch.multiprocessing.spawn.ProcessRaisedException: \n\n-- Process 6 terminated with the following error:\n"
+      "Traceback (most recent call last):\n  File \"/opt/torch/multiprocessing/spawn.py\", line 90, in _wrap\n    fn(i, *args)\n"
+      "  File \"test.py\", line 40, in loop\n    buffer.check(rows)\nKeyError: 'rows'\n");
+  REQUIRE(answer.incidents.size() == 1);
+  const auto& d = answer.incidents[0].diagnosis;
+  CHECK(d.kind == "user.exception");
+  CHECK(d.root.line == 14);
+  CHECK(d.root.local_rank == 6);
+  CHECK_FALSE(d.root.rank);
+}
+
+TEST_CASE("two processes in one line are not one process") {
+  const daemon::Answer answer = tests::scan_text("RuntimeErrorRuntimeError: : mat1 and mat2 shapes cannot be multiplied (8x16 and 8x16)\n");
+  REQUIRE(answer.incidents.size() == 1);
+  CHECK_FALSE(answer.incidents[0].diagnosis.root.rank);
+}
+
+TEST_CASE("the end of a container has its line") {
+  const daemon::Answer answer = tests::scan_text(
+      "    Last State:     Terminated\n      Reason:       Error\n      Exit Code:    137\n      Started:      Tue, 04 Mar 2025 01:00:00 +0100\n"
+      "      Finished:     Tue, 04 Mar 2025 02:00:00 +0100\n");
+  REQUIRE(answer.incidents.size() == 1);
+  const auto& d = answer.incidents[0].diagnosis;
+  CHECK(d.kind == "proc.sigkill");
+  CHECK(d.root.line == 3);
+  CHECK(d.root.text.find("137") != std::string::npos);
+  CHECK_FALSE(d.root.rank);
+}
+
+TEST_CASE("of a table of several jobs none is this one, unless the log has its number") {
+  const std::string table =
+      "JobID           JobName      State ExitCode\n------------ ---------- ---------- --------\n4711           pretrain  COMPLETED      0:0\n"
+      "4712           finetune OUT_OF_ME+    0:125\n";
+  CHECK(tests::scan_text(table, 0, "jobs.txt").incidents.empty());
+  const daemon::Answer own = tests::scan_text(table, 0, "slurm-4712.out");
+  REQUIRE(own.incidents.size() == 1);
+  CHECK(own.incidents[0].diagnosis.kind == "host.oom.slurm");
+  CHECK(tests::scan_text("4712           finetune OUT_OF_ME+    0:125\n", 0, "jobs.txt").incidents.size() == 1);
+}
+
+TEST_CASE("ranks of a group count from 0, those of the job stand in the prefix") {
+  const auto line = [](int rank, int in_group, int sequence, int guid) {
+    const std::string head = "[rank" + std::to_string(rank) + "]:[E901 10:00:00.100000000 ProcessGroupNCCL.cpp:";
+    return head + "689] [Rank " + std::to_string(in_group) + "] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=" + std::to_string(sequence) +
+           ", OpType=ALLTOALL_BASE, NumelIn=" + std::to_string(guid * 10) + ", NumelOut=64, Timeout(ms)=600000) ran for 600010 milliseconds before timing out.\n" + head +
+           "2293] [PG ID 6 PG GUID " + std::to_string(guid) + "(EXPERT_MODEL_PARALLEL_GROUP) Rank " + std::to_string(in_group) +
+           "]  failure detected by watchdog at work sequence id: " + std::to_string(sequence) + " PG status: last enqueued work: " + std::to_string(sequence) +
+           ", last completed work: " + std::to_string(sequence - 1) + "\n";
+  };
+  // Two groups of one description: their calls and numbers have nothing to do with each other.
+  const daemon::Answer answer = tests::scan_text(line(40, 0, 7, 341) + line(41, 1, 7, 341) + line(48, 0, 7, 342) + line(49, 1, 7, 342));
+  REQUIRE(answer.incidents.size() == 1);
+  const auto& d = answer.incidents[0].diagnosis;
+  CHECK(d.kind == "nccl.timeout");
+  REQUIRE(d.collective);
+  CHECK(d.collective->waiting_ranks == std::vector<int>{40, 41, 48, 49});
+  CHECK(d.collective->silent_ranks.empty());
+  // One group: another size at the same number is a wrong call.
+  const daemon::Answer desync = tests::scan_text(line(40, 0, 7, 341) + line(41, 1, 7, 341) + line(42, 2, 7, 341) +
+                                                 "[rank43]:[E901 10:00:00.100000000 ProcessGroupNCCL.cpp:689] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, "
+                                                 "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600010 milliseconds before timing out.\n");
+  REQUIRE(desync.incidents.size() == 1);
+  CHECK(desync.incidents[0].diagnosis.kind == "nccl.desync");
+  CHECK(desync.incidents[0].diagnosis.root.rank == 43);
+}
+
+TEST_CASE("who asked for the flight recorders is told, and is no culprit") {
+  const daemon::Answer answer = tests::scan_text(
+      "[rank0]:[E901 10:00:00.1 ProcessGroupNCCL.cpp:1849] [PG ID 0 PG GUID 0(default_pg) Rank 0] Observed flight recorder dump signal from another rank via TCPStore.\n"
+      "[rank0]:[E901 10:00:00.2 ProcessGroupNCCL.cpp:1914] [PG ID 0 PG GUID 0(default_pg) Rank 0] Received a dump signal due to a collective timeout from  rank 21 and we "
+      "will try our best to dump the debug info. Last enqueued NCCL work: 100, last completed NCCL work: 98.\n");
+  REQUIRE(answer.incidents.size() == 1);
+  const auto& d = answer.incidents[0].diagnosis;
+  CHECK(d.kind == "nccl.timeout");
+  CHECK(d.root.line == 2);
+  CHECK_FALSE(d.root.rank);
+  CHECK(d.summary.find("Rank 21") == 0);
+}
