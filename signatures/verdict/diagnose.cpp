@@ -465,6 +465,8 @@ class Diagnoser {
       if (kind_is(d_.kind, family) && !(told_by_program && kind_is(d_.kind, "host.oom"))) return;
     for (const Item& item : items_)  // who talks to others is not alone
       if (item.strength != Strength::none && (kind_is(item.finding->kind, "nccl") || item.finding->rule.starts_with("nccl."))) return;
+    for (const Item& item : items_)  // the same line as Kubernetes' word of a container
+      if (item.source == root_->source && item.finding->line == f.line && item.finding->rule.starts_with("k8s.")) return;
     std::set<int> processes;
     for (const auto& source : sources_) processes.insert(source.processes.begin(), source.processes.end());
     std::set<std::string_view> nodes;
