@@ -168,6 +168,11 @@ Result<std::vector<TrackedIncident>> LiveStore::tracked_of(const std::string& jo
   return rows_of(rows.bind(1, job), tracked_row);
 }
 
+Result<bool> LiveStore::followed(const std::string& incident) {
+  TRIAGE_TRY(Statement rows, connection_.prepare("SELECT 1 FROM fix_outcome WHERE incident = ?1 AND origin = 'next_run' LIMIT 1"));
+  return rows.bind(1, incident).step();
+}
+
 Result<Kept> LiveStore::find(const std::string& id_prefix) { return find_incident(connection_, id_prefix); }
 
 Result<std::vector<FixRecord>> LiveStore::fix_records(const std::string& fingerprint) { return fix_records_of(connection_, fingerprint); }

@@ -45,6 +45,8 @@ class LiveStore {
   parsers::Result<std::vector<TrackedIncident>> tracked_open();
   // Open and closed ones of a job, newest first: what a later attempt is compared with.
   parsers::Result<std::vector<TrackedIncident>> tracked_of(const std::string& job);
+  // True: a later attempt has been compared with it (LiveBatch::next_runs).
+  parsers::Result<bool> followed(const std::string& incident);
   // By whole id or a unique prefix: answer, failing step, fingerprint. Errors: not_found, conflict.
   parsers::Result<Kept> find(const std::string& id_prefix);
 

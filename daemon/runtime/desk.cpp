@@ -69,14 +69,69 @@ Desk::Job& Desk::job_of(const signatures::SourceInfo& info) {
   if (info.system) name = "system " + info.node;
   if (name.empty()) name = job_key(info.name);
   if (name.empty()) name = info.name;
-  auto& job = jobs_[{name, info.attempt.value_or(1)}];
+  Job& job = job_named(name, info.attempt.value_or(1));
+  job.system = info.system;
+  return job;
+}
+
+Desk::Job& Desk::job_named(const std::string& name, int attempt) {
+  auto& job = jobs_[{name, attempt}];
   if (!job) {
     job = std::make_unique<Job>();
     job->name = name;
-    job->attempt = info.attempt.value_or(1);
-    job->system = info.system;
+    job->attempt = attempt;
   }
   return *job;
+}
+
+// The incidents of the job that an earlier run of the service, or this one before it let go of the job, has stored.
+void Desk::recall(Job& job) {
+  if (std::exchange(job.recalled, true)) return;
+  const auto tracked = store_.tracked_of(job.name);
+  if (!tracked.ok()) {
+    job.recalled = false;
+    return;
+  }
+  for (const db::TrackedIncident& one : *tracked) {
+    if (one.attempt != job.attempt) continue;
+    if (std::any_of(job.incidents.begin(), job.incidents.end(), [&](const Known& known) { return known.tracked.id == one.id; })) continue;
+    const auto kept = store_.find(one.id);
+    if (!kept.ok()) continue;
+    Known known;
+    known.tracked = one;
+    known.answer = kept->answer;
+    known.fingerprint = kept->row.fingerprint;
+    known.failed_step = kept->row.step;
+    known.restored = true;
+    if (auto evidence = evidence_of_answer(kept->answer); evidence.ok()) known.evidence = std::move(*evidence);
+    job.incidents.push_back(std::move(known));
+  }
+}
+
+// Earlier attempts of the job that failed.
+void Desk::look_back(const Job& job) {
+  const auto tracked = store_.tracked_of(job.name);
+  if (!tracked.ok()) return;
+  for (const db::TrackedIncident& one : *tracked)
+    if (one.attempt < job.attempt) recall(job_named(one.job, one.attempt));
+}
+
+// Jobs without news for long are let go of; what is told of them later finds their incidents in the store.
+void Desk::forget(TimePoint now) {
+  if (now < forget_at_) return;
+  forget_at_ = now + std::chrono::minutes(10);
+  for (auto at = jobs_.begin(); at != jobs_.end();) {
+    const Job& job = *at->second;
+    const bool over = now >= job.news_at + options_.forget && !job.judge_at && !job.settle_at && !job.close_at && !job.cool_at &&
+                      std::all_of(job.incidents.begin(), job.incidents.end(), [](const Known& known) { return known.tracked.closed; }) &&
+                      std::none_of(job.sources.begin(), job.sources.end(), [](const Source* source) { return source->changed; });
+    if (!over) {
+      ++at;
+      continue;
+    }
+    for (const Source* const source : job.sources) sources_.erase({source->row.name, source->row.generation});
+    at = jobs_.erase(at);
+  }
 }
 
 Desk::Source& Desk::source_of(const db::WatchedRow& row, const signatures::SourceInfo& info) {
@@ -101,24 +156,16 @@ parsers::Status Desk::restore(TimePoint now) {
     info.local_rank = row.local_rank;
     info.system = row.kind == "kmsg" || row.kind == "journal";
     info.dump = row.kind == "dump";
-    source_of(row, info).row = row;
+    Source& source = source_of(row, info);
+    source.row = row;
+    source.job->news_at = now;
   }
   TRIAGE_TRY(const std::vector<db::TrackedIncident> open, store_.tracked_open());
   for (const db::TrackedIncident& tracked : open) {
-    const auto job = jobs_.find({tracked.job, tracked.attempt});
-    if (job == jobs_.end()) continue;
-    const auto kept = store_.find(tracked.id);
-    if (!kept.ok()) continue;
-    Known known;
-    known.tracked = tracked;
-    known.answer = kept->answer;
-    known.fingerprint = kept->row.fingerprint;
-    known.failed_step = kept->row.step;
-    known.restored = true;
-    if (auto evidence = evidence_of_answer(kept->answer); evidence.ok()) known.evidence = std::move(*evidence);
-    job->second->incidents.push_back(std::move(known));
-    earlier(job->second->settle_at, now + options_.settle);
-    job->second->close_at = now + options_.quiet;
+    Job& job = job_named(tracked.job, tracked.attempt);
+    recall(job);
+    earlier(job.settle_at, now + options_.settle);
+    job.close_at = now + options_.quiet;
   }
   return parsers::done();
 }
@@ -138,6 +185,7 @@ void Desk::accept(SourceNews& news, TimePoint now) {
     dirty_.push_back(&source);
   }
   Job& job = *source.job;
+  job.news_at = now;
   const bool told = news.telling > source.telling || (news.dump && std::any_of(news.dump->findings.begin(), news.dump->findings.end(), tells)) ||
                     std::any_of(news.snapshots.begin(), news.snapshots.end(), [](const auto& facts) { return facts.failure.has_value(); });
   source.telling = std::max(source.telling, news.telling);
@@ -247,6 +295,7 @@ bool Desk::told_elsewhere(const Job& system, const signatures::Diagnosis& diagno
 // ---- judging
 
 void Desk::judge(Job& job, bool whole, TimePoint now) {
+  recall(job);
   std::vector<signatures::SourceFindings> sources;
   std::vector<signatures::SnapshotFacts> snapshots;
   const auto quiet = [](const Source& source) { return !source.info.dump && source.telling == 0; };
@@ -375,9 +424,17 @@ void Desk::learn(JudgedIncident& incident) {
 
 // A later attempt of the same job passed, or failed again at, the step where an earlier one died.
 void Desk::follow(Job& job, std::int64_t step, TimePoint now) {
+  if (job.attempt <= 1) return;
+  if (!std::exchange(job.looked_back, true)) look_back(job);
   for (auto before = jobs_.lower_bound({job.name, 0}); before != jobs_.end() && before->first.first == job.name && before->first.second < job.attempt; ++before)
     for (Known& known : before->second->incidents) {
-      if (known.followed || !known.failed_step || step <= *known.failed_step) continue;
+      if (step <= known.failed_step.value_or(0)) continue;   // none known: it had not finished one
+      if (!known.followed) {
+        const auto stored = store_.followed(known.tracked.id);
+        if (!stored.ok()) continue;             // asked again with the next step
+        known.followed = *stored;
+      }
+      if (*known.followed) continue;
       known.followed = true;
       parsers::RunConfig latest;
       for (Source* const source : job.sources) {
@@ -455,7 +512,9 @@ Status Desk::take(std::vector<SourceNews> news, TimePoint now) {
     }
   }
   rejudge_ = false;
-  return commit(now);
+  TRIAGE_CHECK(commit(now));
+  forget(now);
+  return parsers::done();
 }
 
 Status Desk::commit(TimePoint now) {

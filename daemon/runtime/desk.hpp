@@ -24,6 +24,7 @@ struct DeskOptions {
   std::chrono::seconds quiet{60};               // without a new telling line: the incident is closed
   std::chrono::minutes late{60};                // so long after closing, late lines and dumps still change it
   std::chrono::seconds system_wait{5};          // kernel findings wait so long for the job that they belong to
+  std::chrono::hours forget{24};                // a job without news is let go of after this; the store brings it back
   int default_year = 1970;
   bool operator==(const DeskOptions&) const = default;
 };
@@ -93,13 +94,16 @@ class Desk {
     std::string answer, shape;                  // shape: what an update is told for: kind, root, phase, first fix
     std::string fingerprint;
     std::optional<std::int64_t> failed_step;
-    bool followed = false;                      // a later attempt was compared with it
+    std::optional<bool> followed;               // a later attempt was compared with it; empty: the store knows
     bool restored = false;                      // known from the store only
   };
   struct Job {
     std::string name;
     int attempt = 1;
     bool system = false;
+    bool recalled = false;                      // its incidents of the store are in `incidents`
+    bool looked_back = false;                   // those of earlier attempts are known
+    parsers::TimePoint news_at;                 // the last ones
     std::vector<Source*> sources;
     std::vector<Known> incidents;
     std::optional<parsers::TimePoint> judge_at, settle_at, close_at, cool_at;
@@ -122,6 +126,10 @@ class Desk {
 
   Source& source_of(const db::WatchedRow& row, const signatures::SourceInfo& info);
   Job& job_of(const signatures::SourceInfo& info);
+  Job& job_named(const std::string& name, int attempt);
+  void recall(Job& job);
+  void look_back(const Job& job);
+  void forget(parsers::TimePoint now);
   void accept(SourceNews& news, parsers::TimePoint now);
   void warm(Source& source);
   void cool(Job& job);
@@ -144,6 +152,7 @@ class Desk {
   const ReadDump read_dump_;
   std::unique_ptr<class BlockScanner> scanner_;
   bool rejudge_ = false;
+  parsers::TimePoint forget_at_{};
   std::map<std::pair<std::string, std::uint64_t>, std::unique_ptr<Source>> sources_;   // by name and generation
   std::map<std::pair<std::string, int>, std::unique_ptr<Job>> jobs_;                   // by name and attempt
   std::vector<Judged> unstored_;                // judged, not stored yet

@@ -72,7 +72,16 @@ class WatchThread::Loop {
  private:
   void search() {
     const auto begin = Steady::now();
-    for (const FoundFile& file : discovery_.scan()) take(file);
+    const std::vector<FoundFile> found = discovery_.scan();
+    std::unordered_set<std::string_view> there;
+    for (const FoundFile& file : found) {
+      there.insert(file.path);
+      take(file);
+    }
+    const auto gone = [&there](const std::string& path) { return !there.contains(path); };
+    std::erase_if(followed_, gone);             // the worker sees it to its end
+    std::erase_if(dumps_, gone);
+    std::erase_if(old_, [&gone](const auto& one) { return gone(one.first); });
     scan_time_ = std::chrono::duration_cast<std::chrono::microseconds>(Steady::now() - begin);
   }
 

@@ -62,6 +62,8 @@ std::unique_ptr<Worker> Watching::make_worker() {
   WorkerOptions options;
   options.tail.flush = config_.flush;
   options.tail.is_source = [patterns = patterns_](const std::string& path) { return patterns->get()->is_source(path); };
+  options.find = [patterns = patterns_](const std::string& path) { return patterns->get()->find(path); };
+  if (config_.ignore_older.count() > 0) options.quiet = std::chrono::ceil<std::chrono::seconds>(config_.ignore_older);
   options.default_year = parts_.default_year;
   return std::make_unique<Worker>(knowledge_, files_, *parts_.desk, parts_.load_row, parts_.load_spool, parts_.clock, std::move(options));
 }

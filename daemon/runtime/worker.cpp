@@ -15,6 +15,7 @@ using parsers::TimePoint;
 namespace {
 
 constexpr std::size_t kTurnBytes = 256 * 1024;
+constexpr auto kSweep = std::chrono::seconds(60);
 static_assert(kTurnBytes >= parsers::limits::kLineBytes);
 
 void put(db::WatchedRow& row, const Checkpoint& at) {
@@ -81,6 +82,7 @@ struct Worker::Followed {
   std::vector<signatures::Lost> lost;
   std::uint64_t lost_bytes = 0;                 // of this generation
   std::optional<TimePoint> gone_at;             // it vanished
+  std::optional<TimePoint> quiet_at;            // when it is let go of, if it does not grow before
   Checkpoint sent;
   TimePoint sent_at{}, grown_at{};
   std::shared_ptr<std::atomic<int>> unstored = std::make_shared<std::atomic<int>>(0);   // news that no commit has taken
@@ -197,10 +199,7 @@ void Worker::take_orders() {
       knowledge_ = std::move(order.knowledge);
       scanner_ = std::make_unique<BlockScanner>(*knowledge_);
       for (auto& [path, source] : sources_)
-        if (source->intake) {
-          source->telling = source->telling + source->intake->telling() - source->telling_before;
-          source->intake.reset();
-        }
+        rest(*source);
       continue;
     }
     if (order.what == Order::What::keep_only) {
@@ -215,6 +214,11 @@ void Worker::take_orders() {
       continue;
     }
     auto found = sources_.find(order.file.path);
+    if (found == sources_.end() && order.what == Order::What::wake && options_.find)
+      if (auto file = options_.find(order.file.path); file && file->kind == FoundFile::Kind::log) {
+        order.what = Order::What::follow;
+        order.file = std::move(*file);
+      }
     if (found == sources_.end() && order.what == Order::What::follow) {
       if (!begin(order.file, order.skip)) {     // the store does not answer: ask again
         const std::lock_guard guard(lock_);
@@ -229,11 +233,24 @@ void Worker::take_orders() {
   counts_.sources = sources_.size();
 }
 
+// Lets go of what vanished or is quiet for long.
+void Worker::sweep(TimePoint now) {
+  if (now < sweep_at_) return;
+  sweep_at_ = now + kSweep;
+  std::vector<std::string> over;
+  for (const auto& [path, source] : sources_) {
+    const bool done = source->gone_at ? now >= *source->gone_at + options_.gone : source->quiet_at && now >= *source->quiet_at;
+    if (done && source->unstored->load() == 0 && !source->news && !source->queued) over.push_back(path);
+  }
+  for (const std::string& path : over) drop(path);
+}
+
 void Worker::drop(const std::string& path) {
   const auto found = sources_.find(path);
   if (found == sources_.end()) return;
   std::erase(ready_, found->second.get());
   std::erase(waiting_, found->second.get());
+  rest(*found->second);
   sources_.erase(found);
 }
 
@@ -250,6 +267,7 @@ bool Worker::begin(const FoundFile& file, std::uint64_t skip) {
   auto source = std::make_unique<Followed>(files_, file, at, options_.tail, known ? known->generation : 0);
   if (at) source->sent = *at;
   if (known) source->lost_bytes = known->lost_bytes;
+  source->quiet_at = clock_() + options_.quiet;
   sources_.emplace(file.path, std::move(source));
   return true;
 }
@@ -272,7 +290,7 @@ std::optional<TimePoint> Worker::pass() {
     source.queued = false;
     const bool more = turn(source, now);
     if (more && !std::exchange(source.queued, true)) ready_.push_back(&source);
-    if (!source.waits && (source.tailer.wake() || source.news || source.intake || source.gone_at)) {
+    if (!source.waits && (source.tailer.wake() || source.news || source.intake)) {
       source.waits = true;
       waiting_.push_back(&source);
     }
@@ -280,28 +298,22 @@ std::optional<TimePoint> Worker::pass() {
   }
   std::optional<TimePoint> next;
   const auto later = [&next](TimePoint at) { next = next ? std::min(*next, at) : at; };
-  std::vector<std::string> gone;
   std::erase_if(waiting_, [&](Followed* const source) {
-    if (source->gone_at && now >= *source->gone_at + options_.gone && source->unstored->load() == 0 && !source->news) {
-      gone.push_back(source->tailer.path());
-      return false;                             // drop() takes it out
-    }
+    const bool stored = source->unstored->load() == 0 && !source->news;
     if (source->news && now >= source->sent_at + options_.checkpoint) report(*source, now, false);
-    if (source->intake && now >= source->grown_at + options_.idle && source->unstored->load() == 0 && !source->news) {
-      source->telling = source->telling + source->intake->telling() - source->telling_before;
-      source->intake.reset();
+    if (source->intake && stored && (warm_ > options_.warm || now >= source->grown_at + options_.idle)) {
+      rest(*source);
       source->tailer.rest();
     }
     const std::optional<TimePoint> wake = source->tailer.wake();
     if (wake && *wake <= now && !std::exchange(source->queued, true)) ready_.push_back(source);
     if (wake) later(*wake);
     if (source->news) later(source->sent_at + options_.checkpoint);
-    if (source->intake) later(std::max(source->grown_at + options_.idle, now + std::chrono::seconds(1)));
-    if (source->gone_at) later(*source->gone_at + options_.gone);
-    source->waits = wake || source->news || source->intake || source->gone_at;
+    if (source->intake) later(warm_ > options_.warm ? now + std::chrono::milliseconds(20) : std::max(source->grown_at + options_.idle, now + std::chrono::seconds(1)));
+    source->waits = wake || source->news || source->intake;
     return !source->waits;
   });
-  for (const std::string& path : gone) drop(path);
+  sweep(now);
   send();
   return ready_.empty() && dumps_.empty() ? next : now;
 }
@@ -335,16 +347,25 @@ bool Worker::turn(Followed& source, TimePoint now) {
   }
   source.grown_at = now;
   source.gone_at.reset();
+  source.quiet_at = now + options_.quiet;
   if (step->size > 0) take(source, source.tailer.generation() == generation ? from : Checkpoint{}, step->size, step->partial);
   const bool told = source.intake && source.telling + source.intake->telling() - source.telling_before > source.telling_sent;
   if (told || !source.spool.empty()) source.news = true;
   source.news = source.news || source.tailer.checkpoint() != source.sent;
-  if (told || now >= source.sent_at + options_.checkpoint) report(source, now, false);
+  if (told || now >= source.sent_at + options_.checkpoint || warm_ > options_.warm) report(source, now, false);
   return true;
+}
+
+void Worker::rest(Followed& source) {
+  if (!source.intake) return;
+  source.telling = source.telling + source.intake->telling() - source.telling_before;
+  source.intake.reset();
+  --warm_;
 }
 
 Intake& Worker::intake_of(Followed& source) {
   if (source.intake) return *source.intake;
+  ++warm_;
   source.intake = std::make_unique<Intake>(knowledge_, source.info, options_.default_year, &source.spool);
   source.telling_before = 0;
   if (source.tailer.checkpoint().offset == 0 && source.telling == 0) return *source.intake;
@@ -409,7 +430,7 @@ void Worker::end_generation(Followed& source, const Checkpoint& at, std::uint64_
     news.telling = source.telling + source.intake->telling() - source.telling_before;
   }
   news_.push_back(std::move(news));
-  source.intake.reset();
+  rest(source);
   source.spool = Spool();
   source.telling = source.telling_before = source.telling_sent = 0;
   source.shown_at = ~0ULL;

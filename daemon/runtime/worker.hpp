@@ -30,6 +30,10 @@ struct WorkerOptions {
   std::chrono::milliseconds checkpoint{1000};   // how often a source that tells nothing says how far it is
   std::chrono::seconds idle{30};                // then its Intake is let go; its spool brings it back
   std::chrono::seconds gone{300};               // a file that vanished is let go of after this
+  std::chrono::seconds quiet{24 * 3600};        // and one that did not grow: it is taken up again when it does
+  std::size_t warm = 1000;                      // Intakes at once; beyond it they are let go as soon as what they found is stored
+  // What the patterns say of a path: for a file that was let go of. May be empty.
+  std::function<std::optional<FoundFile>(const std::string& path)> find;
   int default_year = 1970;
 };
 
@@ -76,12 +80,14 @@ class Worker {
   void take_orders();
   bool begin(const FoundFile& file, std::uint64_t skip);
   void drop(const std::string& path);
+  void sweep(parsers::TimePoint now);
   bool turn(Followed& source, parsers::TimePoint now);
   void take(Followed& source, const Checkpoint& from, std::size_t size, bool partial);
   void show(Followed& source, std::string_view line, std::uint64_t offset, std::uint64_t number);
   void end_generation(Followed& source, const Checkpoint& at, std::uint64_t generation);
   void read_dump(const FoundFile& file, parsers::TimePoint now);
   Intake& intake_of(Followed& source);
+  void rest(Followed& source);
   void report(Followed& source, parsers::TimePoint now, bool ended);
   void send();
 
@@ -99,6 +105,8 @@ class Worker {
   std::vector<Followed*> waiting_;              // with a wake time, or with news to send later
   std::deque<FoundFile> dumps_;                 // to be read, one a pass
   std::vector<SourceNews> news_;
+  std::size_t warm_ = 0;                        // Intakes
+  parsers::TimePoint sweep_at_{};
   WorkerCounts counts_;
 
   std::mutex lock_;                             // of what follows

@@ -25,7 +25,7 @@ struct SourceConfig {
   bool packed = false;
   bool kernel_log = false;               // /dev/kmsg
   JournalConfig journal;
-  std::int64_t files = 20'000;           // watched at the same time
+  std::int64_t files = 100'000;          // known at the same time; those that do not grow for ignore_older cost some hundred bytes
   std::int64_t descriptors = 2048;       // open at the same time, as far as the process may
   std::chrono::milliseconds poll{1000};  // of folders and files on network file systems
   bool poll_only = false;                // no inotify at all

@@ -198,3 +198,73 @@ TEST_CASE("a later attempt that passes the failing step with another configurati
   bench.wait(5s);
   CHECK(std::count_if(bench.events.begin(), bench.events.end(), [](const auto& e) { return e.starts_with("next_run"); }) <= 1);
 }
+
+namespace {
+
+std::size_t count(const std::vector<std::string>& events, std::string_view begin) {
+  return static_cast<std::size_t>(std::count_if(events.begin(), events.end(), [&](const std::string& event) { return event.starts_with(begin); }));
+}
+
+}  // namespace
+
+TEST_CASE("late lines find the incident that is closed: after a restart, and after the job was let go of") {
+  const std::string text = recorded("capacity_forward.log");
+  for (const bool restart : {true, false}) {
+    CAPTURE(restart);
+    const tests::TemporaryFolder folder;
+    const std::string database = folder.path() + "/triaged.db";
+    auto bench = std::make_unique<Bench>(database);
+    Feeder feeder(rank_log("llama", 0));
+    bench->take(feeder.take(text));
+    bench->wait(70s);
+    REQUIRE(count(bench->events, "closed") == 1);
+    TimePoint now = bench->now;
+    if (restart) {
+      bench = std::make_unique<Bench>(database);
+      bench->now = now + 60s;
+      REQUIRE(bench->desk.restore(bench->now).ok());
+    } else {
+      bench->now += 30h;
+      REQUIRE(bench->desk.take({}, bench->now).ok());
+      CHECK(bench->desk.sources() == 0);
+      bench->events.clear();
+    }
+    bench->take(feeder.take("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 139.80 GiB of which 537.12 MiB is free.\n"));
+    bench->wait(70s);
+    CHECK(count(bench->events, "opened") == 0);
+    CHECK(bench->desk.open_incidents() == 0);
+    auto query = db::Query::open(database);
+    REQUIRE(query.ok());
+    CHECK(query->incidents({})->rows.size() == 1);
+  }
+}
+
+TEST_CASE("a later attempt is compared with an earlier one that only the store knows, and told once") {
+  const tests::TemporaryFolder folder;
+  const std::string database = folder.path() + "/triaged.db";
+  const std::string failing = recorded("megatron-oom-dense-forward.log");
+  {
+    Bench bench(database);
+    Feeder first(rank_log("megatron", 0, 1));
+    bench.take(first.take(failing));
+    bench.wait(70s);
+  }
+  // The same run with another micro batch, far past every step that the first one reached.
+  std::string healthy = failing.substr(0, failing.find("Traceback"));
+  const std::string key = "\n  micro_batch_size";
+  const std::size_t at = healthy.find(key);
+  REQUIRE(at != std::string::npos);
+  const std::size_t end = healthy.find('\n', at + 1);
+  const std::size_t digits = healthy.find_last_not_of("0123456789", end - 1) + 1;
+  healthy.replace(digits, end - digits, "1");
+  healthy += " iteration     9000/    9999 | consumed samples:        72000 | elapsed time per iteration (ms): 800.0 | lm loss: 2.3E+00 |\n";
+  for (const int expected : {1, 0}) {   // the second service knows that it was told
+    CAPTURE(expected);
+    Bench bench(database);
+    REQUIRE(bench.desk.restore(bench.now).ok());
+    Feeder second(rank_log("megatron", 0, 2));
+    bench.take(second.take(healthy));
+    bench.wait(5s);
+    CHECK(count(bench.events, "next_run") == static_cast<std::size_t>(expected));
+  }
+}
