@@ -34,7 +34,7 @@ using parsers::TimePoint;
 
 namespace {
 
-constexpr std::size_t kNews = 64;                    // portions of news that may wait for the desk
+constexpr std::size_t kNews = 16;                    // portions of news that may wait for the desk: some MB
 constexpr std::int64_t kOutboxRows = 5000;           // that the policy is told of at the start
 
 TimePoint clock_now() { return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now()); }

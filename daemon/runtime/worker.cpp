@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kTurnBytes = 256 * 1024;
 constexpr auto kSweep = std::chrono::seconds(60);
+constexpr std::size_t kPassTurns = 256, kPortion = 64;   // then those that wait are looked at; then the desk gets what there is
 static_assert(kTurnBytes >= parsers::limits::kLineBytes);
 
 void put(db::WatchedRow& row, const Checkpoint& at) {
@@ -284,7 +285,7 @@ std::optional<TimePoint> Worker::pass() {
     dumps_.pop_front();
     read_dump(dump, now);
   }
-  for (std::size_t left = ready_.size(); left > 0; --left) {
+  for (std::size_t left = std::min(ready_.size(), kPassTurns); left > 0; --left) {
     Followed& source = *ready_.front();
     ready_.pop_front();
     source.queued = false;
@@ -294,7 +295,7 @@ std::optional<TimePoint> Worker::pass() {
       source.waits = true;
       waiting_.push_back(&source);
     }
-    if (news_.size() >= 256) send();
+    if (news_.size() >= kPortion) send();
   }
   std::optional<TimePoint> next;
   const auto later = [&next](TimePoint at) { next = next ? std::min(*next, at) : at; };
