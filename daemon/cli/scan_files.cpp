@@ -13,6 +13,7 @@
 #include "daemon/pipeline/intake_stream.hpp"
 #include "daemon/pipeline/snapshot_file.hpp"
 #include "daemon/pipeline/source_name.hpp"
+#include "daemon/tail/headed_source.hpp"
 #include "daemon/tail/input.hpp"
 #include "daemon/tail/read_at_file.hpp"
 #include "daemon/tail/text_source.hpp"
@@ -70,10 +71,11 @@ struct Job {
 };
 
 struct Work {
-  enum class What : std::uint8_t { block, packed, dump };
+  enum class What : std::uint8_t { block, packed, dump, piped_dump };
   What what = What::block;
   std::size_t slot = 0;                   // of a packed file or a dump
   InputKind kind = InputKind::text;       // of a dump
+  std::unique_ptr<ByteSource> input;      // of a dump that comes through a pipe
   std::shared_ptr<Job> job;               // of a block
   std::uint64_t sequence = 0;
   Block block;
@@ -82,7 +84,7 @@ struct Work {
 class Scan {
  public:
   Scan(std::shared_ptr<const Knowledge> knowledge, const std::vector<std::string>& files, const ScanFilesOptions& options)
-      : knowledge_(std::move(knowledge)), files_(files), options_(options), free_blocks_(options.threads * 4), results_(files.size()), snapshots_(files.size()) {}
+      : knowledge_(std::move(knowledge)), files_(files), options_(options), free_blocks_(options.threads * 4), results_(files.size()) {}
 
   ScannedFiles run() {
     std::vector<std::thread> threads;
@@ -98,8 +100,6 @@ class Scan {
     ScannedFiles out;
     for (auto& sources : results_)
       for (auto& source : sources) out.sources.push_back(std::move(source));
-    for (auto& found : snapshots_)
-      for (auto& facts : found) out.snapshots.push_back(std::move(facts));
     out.errors = std::move(errors_);
     return out;
   }
@@ -115,6 +115,10 @@ class Scan {
       }
       if (next->what == Work::What::dump) {
         scan_dump(next->slot, next->kind);
+        continue;
+      }
+      if (next->what == Work::What::piped_dump) {
+        scan_stream(next->slot, next->kind, name_of(next->slot), *next->input);
         continue;
       }
       scratch.block = std::move(next->block);
@@ -136,9 +140,12 @@ class Scan {
           add_error(std::move(head).error());
           continue;
         }
-        if (looks_packed(*head)) return Work{Work::What::packed, slot, InputKind::text, nullptr, 0, {}};
-        if (const InputKind kind = kind_of_input(*head); kind != InputKind::text) return Work{Work::What::dump, slot, kind, nullptr, 0, {}};
-        if (!open(slot)) continue;
+        if (looks_packed(*head)) return Work{Work::What::packed, slot, InputKind::text, nullptr, nullptr, 0, {}};
+        if (const InputKind kind = kind_of_input(*head); kind != InputKind::text) return Work{Work::What::dump, slot, kind, nullptr, nullptr, 0, {}};
+        auto input = open_source(slot, head->empty());
+        if (!input) continue;
+        if (input->kind != InputKind::text) return Work{Work::What::piped_dump, slot, input->kind, std::move(input->source), nullptr, 0, {}};
+        open(slot, std::move(input->source));
       }
       Work work;
       work.job = job_;
@@ -155,17 +162,36 @@ class Scan {
     }
   }
 
-  bool open(std::size_t slot) {
+  struct Opened {
+    std::unique_ptr<ByteSource> source;
+    InputKind kind = InputKind::text;
+  };
+  // Opens a file. What comes through a pipe shows what it is only now.
+  std::optional<Opened> open_source(std::size_t slot, bool look) {
     auto input = open_plain(files_[slot]);
     if (!input.ok()) {
       add_error(std::move(input).error());
-      return false;
+      return std::nullopt;
     }
+    Opened opened{std::move(input).value()};
+    if (!look) return opened;
+    auto head = read_head(*opened.source, kKindBytes);
+    if (!head.ok()) {
+      add_error(std::move(head).error());
+      return std::nullopt;
+    }
+    opened.kind = kind_of_input(*head);
+    opened.source = std::make_unique<HeadedSource>(std::move(head).value(), std::move(opened.source));
+    return opened;
+  }
+
+  std::string name_of(std::size_t slot) const { return files_[slot] == "-" ? "stdin" : files_[slot]; }
+
+  void open(std::size_t slot, std::unique_ptr<ByteSource> input) {
     job_ = std::make_shared<Job>();
     job_->slot = slot;
-    job_->input = std::make_unique<TextSource>(std::move(input).value());
-    job_->intake = std::make_unique<Intake>(knowledge_, source_info(files_[slot] == "-" ? "stdin" : files_[slot]), options_.default_year);
-    return true;
+    job_->input = std::make_unique<TextSource>(std::move(input));
+    job_->intake = std::make_unique<Intake>(knowledge_, source_info(name_of(slot)), options_.default_year);
   }
 
   Block read_block(Job& job) {
@@ -221,7 +247,7 @@ class Scan {
     if (kind == InputKind::allocator_snapshot) {
       auto source = open_plain(files_[slot]);
       if (!source.ok()) return add_error_locked(std::move(source).error());
-      return scan_snapshot(slot, files_[slot], **source, {});
+      return scan_stream(slot, kind, files_[slot], **source);
     }
     auto file = open_read_at(files_[slot]);
     if (!file.ok()) return add_error_locked(std::move(file).error());
@@ -235,15 +261,17 @@ class Scan {
     results_[slot].push_back(std::move(found).value());
   }
 
-  void scan_snapshot(std::size_t slot, const std::string& name, ByteSource& source, std::string_view head) {
+  // A dump that can only be read from its start on.
+  void scan_stream(std::size_t slot, InputKind kind, const std::string& name, ByteSource& source, std::string head = {}) {
+    if (kind != InputKind::allocator_snapshot) return scan_unpacked(slot, kind, name, std::move(head), source);
     auto snapshot = read_snapshot(source, name, head);
     if (!snapshot.ok()) return add_error_locked(std::move(snapshot).error());
     if (snapshot->cut) add_error_locked(*snapshot->cut);
-    for (signatures::SnapshotFacts& facts : facts_of(analyze_snapshot(name, std::move(snapshot).value()))) snapshots_[slot].push_back(std::move(facts));
+    results_[slot].push_back(snapshot_findings(analyze_snapshot(name, std::move(snapshot).value())));
   }
 
-  // A dump inside a packed file can only be read from its start on: it is unpacked into memory, up to a limit.
-  void scan_packed_dump(std::size_t slot, InputKind kind, const std::string& name, std::string bytes, ByteSource& member) {
+  // Cores and recorder dumps are read by position: one from an archive or a pipe is put into memory, up to a limit.
+  void scan_unpacked(std::size_t slot, InputKind kind, const std::string& name, std::string bytes, ByteSource& member) {
     std::vector<char> room(1 << 20);
     bool cut = false;
     for (;;) {
@@ -260,9 +288,9 @@ class Scan {
       bytes.append(room.data(), *count);
     }
     if (cut)
-      add_error_locked(Error(ErrorCode::limit, "only the first " + std::to_string(bytes.size()) + " bytes of a packed dump were read")
+      add_error_locked(Error(ErrorCode::limit, "only the first " + std::to_string(bytes.size()) + " bytes of a dump from an archive or a pipe were read")
                            .at(Place{name, {}, {}, bytes.size(), {}})
-                           .help("unpack it: plain files of any size are read"));
+                           .help("give it as a plain file: those of any size are read"));
     parsers::ReadAtMemory file(bytes);
     keep_dump(slot, kind, file, name);
   }
@@ -281,9 +309,7 @@ class Scan {
       head.append(room.data(), *count);
     }
     const InputKind kind = kind_of_input(std::string_view(head).substr(0, kKindBytes));
-    if (kind == InputKind::allocator_snapshot) return scan_snapshot(slot, name, member, head);
-    if (kind != InputKind::text)
-      return scan_packed_dump(slot, kind, name, std::move(head), member);
+    if (kind != InputKind::text) return scan_stream(slot, kind, name, member, std::move(head));
     if (looks_packed(head)) return add_error_locked(packed_inside_error(name));
     if (looks_binary(std::string_view(head).substr(0, 4096))) return;  // weights in an archive are no fault
     IntakeStream intake(knowledge_, source_info(name), options_.default_year);
@@ -319,7 +345,6 @@ class Scan {
   std::uint64_t bytes_ = 0;
   std::vector<Error> errors_;
   std::vector<std::vector<signatures::SourceFindings>> results_;
-  std::vector<std::vector<signatures::SnapshotFacts>> snapshots_;   // likewise
 };
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include "daemon/pipeline/knowledge.hpp"
 #include "parsers/base/result.hpp"
 #include "signatures/match/match.hpp"
-#include "signatures/verdict/snapshot_facts.hpp"
 
 namespace triage::daemon {
 
@@ -22,11 +21,11 @@ struct ScanFilesOptions {
 
 struct ScannedFiles {
   std::vector<signatures::SourceFindings> sources;   // in the order of `files`; members of an archive in its order
-  std::vector<signatures::SnapshotFacts> snapshots;  // of allocator snapshots among the files
   std::vector<parsers::Error> errors;                // files that could not be opened, or not read to their end
 };
 
-// A file that breaks off is judged up to there. A binary file is an error of its own, and is not scanned.
+// A file that breaks off is judged up to there. A binary file is an error of its own, and is not scanned. Dumps are told by their first bytes,
+// from a pipe too.
 ScannedFiles scan_files(std::shared_ptr<const Knowledge> knowledge, const std::vector<std::string>& files, const ScanFilesOptions& options);
 
 }  // namespace triage::daemon

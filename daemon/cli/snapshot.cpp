@@ -32,7 +32,7 @@ int print(const std::string& text) {
 // A folder, or several files: a run with its ranks.
 bool several(const SnapshotCommand& command, const std::vector<std::string>& files) { return files.size() > 1 || files[0] != command.paths[0]; }
 
-constexpr std::size_t kTimelinePoints = 2000;
+constexpr std::size_t kTimelinePoints = 2000, kTimelineStates = 60;
 
 int write_page(const std::string& path, const std::string& page) {
   std::FILE* const file = std::fopen(path.c_str(), "wb");
@@ -88,7 +88,12 @@ int snapshot_command(const SnapshotCommand& command) {
       continue;
     }
     parsers::SummaryOptions options;
-    if (!command.html.empty()) options.timeline_points = kTimelinePoints;
+    if (!command.html.empty()) {
+      options.timeline_points = kTimelinePoints;
+      options.timeline_states = kTimelineStates;
+    }
+    for (const auto& given : {what_if->limits.capacity, what_if->limits.total_memory})
+      if (given && options.device_bytes == 0) options.device_bytes = given->count();
     read.push_back(analyze_snapshot(file, std::move(loaded).value(), options));
     if (table) read.back().snapshot.traces.clear();   // of a thousand ranks only the summaries are kept
   }

@@ -58,7 +58,7 @@ void show_categories(Page& page, const std::string& label, const MemoryCompositi
   for (const CategoryBytes& by : composition.categories) {
     if (by.bytes * 1000 < whole && by.bytes < (64 << 20)) continue;
     std::string text = padded(size(by.bytes), 11) + " " + share(by.bytes, whole) + "  " + category_words(by.category);
-    if (by.guessed * 2 > by.bytes) text += "  (likely, no frame says so)";
+    if (by.guessed * 20 > by.bytes) text += "  (" + guessed_text(by.guessed, by.bytes) + ": no frame says so)";
     page.row(first, text);
     first.clear();
   }
@@ -94,9 +94,14 @@ void show_fragmentation(Page& page, const SnapshotAnalysis& analysis, const Devi
 
 void show_leak(Page& page, const SnapshotAnalysis& analysis, const DeviceSummary& s) {
   if (!s.leak) return;
-  char left[64] = "";
-  if (s.leak->steps_left && *s.leak->steps_left < 1e6) (void)std::snprintf(left, sizeof left, "; full in about %.0f steps", *s.leak->steps_left);
+  std::string left;
+  if (s.leak->steps_left && *s.leak->steps_left < 1e6) {
+    char steps[32];
+    (void)std::snprintf(steps, sizeof steps, "%.0f", *s.leak->steps_left);
+    left = analysis.device_bytes > 0 ? "; the device is full in about " + std::string(steps) + " steps" : "; what is free in the cache is used up in about " + std::string(steps) + " steps";
+  }
   page.strong("grows", change(s.leak->bytes_per_step) + " per step over " + std::to_string(s.leak->steps) + " steps" + left);
+  if (s.leak->anchor) page.under("(no steps are marked: counted are the turns of the loop at " + where(analysis, s.leak->anchor, 1) + ")");
   for (std::size_t i = 0; i < std::min(kLeaking, s.leak->stacks.size()); ++i)
     page.under(change(s.leak->stacks[i].bytes_per_step) + " per step  " + where(analysis, s.leak->stacks[i].stack, 3));
 }

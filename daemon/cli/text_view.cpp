@@ -127,6 +127,7 @@ std::string composition_text(const std::vector<CompositionTerm>& composition) {
   for (std::size_t i = 0; i < terms.size() && i < 6; ++i) {
     if (terms[i].bytes.count() * 100 < terms[0].bytes.count()) break;
     out += (i > 0 ? ", " : "") + terms[i].term + " " + bytes_text(terms[i].bytes);
+    if (terms[i].guessed.count() * 20 > terms[i].bytes.count()) out += " [" + guessed_text(terms[i].guessed.count(), terms[i].bytes.count()) + "]";
   }
   return out.empty() ? out : out + " (" + std::string(basis_name(terms[0].basis)) + ")";
 }
@@ -166,6 +167,11 @@ void write_fixes(Page& page, const JudgedIncident& incident, const TextStyle& st
 }
 
 }  // namespace
+
+std::string guessed_text(std::int64_t guessed, std::int64_t whole) {
+  const std::int64_t percent = whole > 0 ? static_cast<std::int64_t>(100 * static_cast<double>(guessed) / static_cast<double>(whole)) : 0;
+  return percent >= 95 ? "guessed" : std::to_string(percent) + " % guessed";
+}
 
 std::string one_line(std::string_view text, std::size_t limit) {
   std::size_t end = std::min(text.size(), limit);

@@ -1,6 +1,7 @@
 // The answer for people: text for a terminal (one screen an incident), Markdown for a ticket; and SARIF for code-scanning tools.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "daemon/http/json_view.hpp"
@@ -25,5 +26,7 @@ Json answer_sarif(const Answer& answer);
 TextStyle terminal_style(bool all);
 // Outside text on one line: control characters become '?', at most `limit` bytes with a visible cut mark.
 std::string one_line(std::string_view text, std::size_t limit);
+// "guessed", or the part of it: "12 % guessed".
+std::string guessed_text(std::int64_t guessed, std::int64_t whole);
 
 }  // namespace triage::daemon

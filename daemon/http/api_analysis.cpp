@@ -19,6 +19,7 @@ namespace triage::daemon::api {
 namespace {
 
 constexpr std::size_t kTimelinePoints = 4000;      // of a snapshot's graph: two a pixel of a wide screen
+constexpr std::size_t kTimelineStates = 60;
 constexpr std::size_t kTexts = 64;                 // logs or configuration files of one plan
 constexpr std::size_t kSettings = 500;
 constexpr std::size_t kReplays = 16;               // allocator settings of one request
@@ -152,6 +153,7 @@ Response read_snapshot_file(SnapshotShelf& shelf, const Request& request) {
   }
   parsers::SummaryOptions options;
   options.timeline_points = kTimelinePoints;
+  options.timeline_states = kTimelineStates;
   SnapshotAnalysis analysis = analyze_snapshot(name, std::move(loaded).value(), options);
   Json answer = snapshot_json(analysis);
   answer["id"] = shelf.put(std::move(analysis), request.body_size);

@@ -9,10 +9,13 @@
 
 namespace triage::daemon {
 
-// What the page draws: {"file", "note", "frames": [text], "devices": [{"device", "facts": [[name, bytes or text]], "moment",
-// "categories": [[name, bytes, guessed]], "timeline": [[us, allocated low, allocated high, reserved]], "stretch": events a point,
-// "stacks": [{"b": bytes, "c": category, "f": frames, outermost first}],
-// "segments": [{"b": bytes, "a": in use, "n": name, "k": [[bytes, state, stack or -1]]}]}]}. state: 0 allocated, 1 waits for a stream, 2 free.
+// What the page draws: {"file", "note", "frames": [text], "devices": [{"device", "weight": reserved bytes, "events", "facts": [[name, bytes or text,
+// is it bad]], "moment", "categories": [[name, bytes, guessed]], "timeline": [[us, allocated low, allocated high, reserved]],
+// "groups": [category], "areas": for each point the bytes of each of these, "stretch": events a point, "steps": points where a step ends,
+// "steps_marked", "peak_point", "oom_point", "states": [{"p": point, "s": [[stack, bytes]]}],
+// "stacks": [{"b": bytes, "n": blocks, "c": category, "w": where, "f": frames, outermost first}],
+// "segments": [{"x": address, "b": bytes, "a": in use, "n": name, "k": [[bytes, state, stack or -1]]}]}]}. state: 0 allocated, 1 waits for a
+// stream, 2 free.
 Json snapshot_graph_json(const SnapshotAnalysis& analysis);
 
 // The analysis needs a timeline (SummaryOptions::timeline_points).

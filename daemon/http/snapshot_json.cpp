@@ -114,7 +114,7 @@ Json leak_json(const AllocatorSnapshot& snapshot, const std::optional<parsers::L
     entry.update(stack_json(snapshot, by.stack));
     stacks.push_back(std::move(entry));
   }
-  return {{"steps", leak->steps}, {"bytes_per_step", leak->bytes_per_step}, {"steps_left", leak->steps_left ? Json(*leak->steps_left) : Json(nullptr)}, {"stacks", stacks}};
+  return {{"steps", leak->steps}, {"steps_by", leak->anchor ? "repetition" : "marks"}, {"bytes_per_step", leak->bytes_per_step}, {"steps_left", leak->steps_left ? Json(*leak->steps_left) : Json(nullptr)}, {"stacks", stacks}};
 }
 
 Json device_json(const AllocatorSnapshot& snapshot, const DeviceAnalysis& device) {

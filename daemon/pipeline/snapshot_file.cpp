@@ -1,5 +1,7 @@
 #include "daemon/pipeline/snapshot_file.hpp"
 
+#include <functional>
+#include <unordered_set>
 #include <utility>
 
 #include "daemon/pipeline/snapshot_compare.hpp"
@@ -20,6 +22,24 @@ using parsers::Result;
 namespace {
 
 constexpr std::size_t kPortion = 1 << 20;
+constexpr std::int64_t kGradientBytes = 4096;   // smaller blocks are of equal size by chance
+
+// The category of a block at any time of the trace, by what `compose` says at one: what the autograd thread makes is a gradient where it is as
+// large as a weight.
+std::function<std::uint8_t(parsers::StackId, std::int64_t)> category_of_blocks(const AllocatorSnapshot& snapshot, signatures::StackJudge& judge) {
+  using signatures::MemoryCategory;
+  std::unordered_set<std::int64_t> weights;
+  for (const parsers::SnapshotBlock& block : snapshot.blocks)
+    if (block.state == parsers::BlockState::allocated && judge.judge(block.stack).category == MemoryCategory::weights) weights.insert(block.size);
+  return [&judge, weights = std::move(weights)](parsers::StackId stack, std::int64_t size) {
+    const signatures::StackJudgement judged = judge.judge(stack);
+    const bool of_engine = stack == 0 || (judged.category == MemoryCategory::temporary && !judged.sure);
+    MemoryCategory category = judged.category;
+    if (of_engine && size >= kGradientBytes && weights.contains(size)) category = MemoryCategory::gradients;
+    else if (stack == 0) category = MemoryCategory::temporary;
+    return static_cast<std::uint8_t>(category);
+  };
+}
 
 }  // namespace
 
@@ -28,8 +48,14 @@ Result<AllocatorSnapshot> read_snapshot(ByteSource& source, const std::string& n
   if (!head.empty() && !reader.feed(head)) return reader.finish();
   std::vector<char> room(kPortion);
   for (;;) {
-    TRIAGE_TRY(const std::size_t count, source.read(room));
-    if (count == 0 || !reader.feed({room.data(), count})) break;
+    const auto count = source.read(room);
+    if (!count.ok()) {   // what was read stands
+      auto read = reader.finish();
+      if (!read.ok()) return count.error();
+      read->cut = count.error();
+      return read;
+    }
+    if (*count == 0 || !reader.feed({room.data(), *count})) break;
   }
   return reader.finish();
 }
@@ -55,12 +81,15 @@ SnapshotAnalysis analyze_snapshot(std::string file, AllocatorSnapshot snapshot, 
   SnapshotAnalysis out;
   out.rank = source_info(file).rank;
   out.file = std::move(file);
+  out.device_bytes = options.device_bytes;
   out.snapshot = std::move(snapshot);
   signatures::StackJudge judge(out.snapshot.stacks);
   const auto at = [&](const parsers::DeviceSummary& summary, const parsers::MemoryState& state) {
     return compose(state, judge, last_step_before(summary, state));
   };
-  for (parsers::DeviceSummary& summary : summarize(out.snapshot, options)) {
+  parsers::SummaryOptions drawn = options;
+  if (options.timeline_points > 0 && !options.group_of) drawn.group_of = category_of_blocks(out.snapshot, judge);
+  for (parsers::DeviceSummary& summary : summarize(out.snapshot, drawn)) {
     DeviceAnalysis device;
     device.now = at(summary, summary.now);
     if (summary.peak) device.peak = at(summary, *summary.peak);
@@ -71,25 +100,46 @@ SnapshotAnalysis analyze_snapshot(std::string file, AllocatorSnapshot snapshot, 
   return out;
 }
 
-std::vector<signatures::SnapshotFacts> facts_of(const SnapshotAnalysis& analysis) {
-  std::vector<signatures::SnapshotFacts> all;
+signatures::SourceFindings snapshot_findings(const SnapshotAnalysis& analysis) {
+  using signatures::SnapshotFacts;
+  signatures::SourceFindings out;
+  out.source = source_info(analysis.file);
+  out.source.bytes = analysis.snapshot.bytes;
+  out.source.dump = true;
+  if (out.source.rank) out.processes.push_back(*out.source.rank);
+  if (analysis.snapshot.cut) {
+    const auto& place = analysis.snapshot.cut->place();
+    out.lost.push_back({analysis.file, "the allocator snapshot is cut: " + analysis.snapshot.cut->message(), 0, place && place->offset ? *place->offset : 0, 0, 1});
+  }
   const parsers::StackTable& stacks = analysis.snapshot.stacks;
+  const auto moment = [](const char* when, const parsers::MemoryState& state, const signatures::MemoryComposition& composition) {
+    return SnapshotFacts::Moment{when, parsers::Bytes(state.allocated), parsers::Bytes(state.reserved), composition_terms(composition, state)};
+  };
   for (const DeviceAnalysis& device : analysis.devices) {
     const parsers::DeviceSummary& s = device.summary;
     if (!s.oom && s.now.reserved == 0) continue;
-    signatures::SnapshotFacts facts;
-    facts.source = source_info(analysis.file);
-    facts.source.bytes = analysis.snapshot.bytes;
+    SnapshotFacts facts;
+    facts.source = out.source;
     facts.device = s.device;
-    facts.terms = composition_terms(device.composition(), device.state());
-    facts.allocated = parsers::Bytes(device.state().allocated);
-    facts.reserved = parsers::Bytes(device.state().reserved);
-    facts.expandable_segments = analysis.snapshot.settings.expandable_segments;
-    if (s.leak)
-      facts.growth = "memory grew by " + parsers::bytes_text(parsers::Bytes(s.leak->bytes_per_step)) + " a step over " + std::to_string(s.leak->steps) + " steps, most of it at " +
-                     stack_text(stacks, s.leak->stacks.front().stack, 2);
+    facts.events = s.events;
+    if (s.last_us > 0) facts.time = parsers::TimePoint(std::chrono::microseconds(s.last_us));
     if (s.oom) {
-      signatures::SnapshotFacts::Failure failure;
+      facts.moments.push_back(moment("at the failure", s.oom->state, *device.oom));
+    } else {
+      if (s.peak) facts.moments.push_back(moment("at the peak of its trace", *s.peak, *device.peak));
+      facts.moments.push_back(moment("when it was written", s.now, device.now));
+    }
+    facts.expandable_segments = analysis.snapshot.settings.expandable_segments;
+    if (s.leak) {
+      SnapshotFacts::Growth growth;
+      growth.per_step = parsers::Bytes(s.leak->bytes_per_step);
+      growth.steps = s.leak->steps;
+      for (const parsers::GrowingStack& stack : s.leak->stacks) growth.total += parsers::Bytes(stack.bytes);
+      growth.where = stack_text(stacks, s.leak->stacks.front().stack, 2);
+      facts.growth = std::move(growth);
+    }
+    if (s.oom) {
+      SnapshotFacts::Failure failure;
       failure.requested = parsers::Bytes(s.oom->requested);
       failure.free = parsers::Bytes(s.oom->device_free);
       if (s.oom->state.time_us > 0) failure.time = parsers::TimePoint(std::chrono::microseconds(s.oom->state.time_us));
@@ -100,9 +150,9 @@ std::vector<signatures::SnapshotFacts> facts_of(const SnapshotAnalysis& analysis
       facts.failure = std::move(failure);
       facts.what_if = what_ifs_for_plan(analysis.snapshot, s.device);
     }
-    all.push_back(std::move(facts));
+    out.snapshots.push_back(std::make_shared<const SnapshotFacts>(std::move(facts)));
   }
-  return all;
+  return out;
 }
 
 }  // namespace triage::daemon

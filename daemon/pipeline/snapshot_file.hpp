@@ -30,6 +30,7 @@ struct SnapshotAnalysis {
   std::optional<int> rank;                              // from the name
   parsers::AllocatorSnapshot snapshot;
   std::vector<DeviceAnalysis> devices;                  // ascending
+  std::int64_t device_bytes = 0;                        // as the caller told: what PyTorch can reserve on one device; 0: not known
 };
 
 // Reads one snapshot from a stream. head: bytes of it that were read already.
@@ -39,7 +40,7 @@ parsers::Result<parsers::AllocatorSnapshot> load_snapshot(const std::string& pat
 
 SnapshotAnalysis analyze_snapshot(std::string file, parsers::AllocatorSnapshot snapshot, const parsers::SummaryOptions& options = {});
 
-// What the judgement of logs needs of it: one entry a device that failed or holds memory.
-std::vector<signatures::SnapshotFacts> facts_of(const SnapshotAnalysis& analysis);
+// What the judgement of logs needs of it, as a source: one entry of `snapshots` a device that failed or holds memory.
+signatures::SourceFindings snapshot_findings(const SnapshotAnalysis& analysis);
 
 }  // namespace triage::daemon

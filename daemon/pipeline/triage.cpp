@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -88,10 +89,10 @@ std::vector<std::vector<signatures::SourceFindings>> jobs_of(std::vector<signatu
 namespace {
 
 // A failure of another rank of a job that is judged already: its snapshot stands beside one that was joined, of about the same time.
-bool of_judged_job(const signatures::SnapshotFacts& snapshot, const std::vector<signatures::SnapshotFacts>& all, const std::vector<bool>& used) {
+bool of_judged_job(const signatures::SnapshotFacts& snapshot, const signatures::Snapshots& all, const std::vector<bool>& used) {
   constexpr auto kSameFailure = std::chrono::minutes(10);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const signatures::SnapshotFacts& other = all[i];
+    const signatures::SnapshotFacts& other = *all[i];
     if (!used[i] || !other.failure || folder_of(other.source.name) != folder_of(snapshot.source.name)) continue;
     if (!snapshot.source.rank || !other.source.rank || *snapshot.source.rank == *other.source.rank) continue;
     if (!snapshot.failure->time || !other.failure->time) continue;
@@ -110,37 +111,50 @@ void judge_jobs(std::vector<std::vector<signatures::SourceFindings>> jobs, parse
   }
 }
 
-std::vector<bool> join(Answer& answer, std::size_t first, const std::vector<signatures::SnapshotFacts>& snapshots) {
+std::vector<bool> join(Answer& answer, std::size_t first, const signatures::Snapshots& snapshots) {
   std::vector<signatures::Diagnosis*> diagnoses;
   for (std::size_t i = first; i < answer.incidents.size(); ++i) diagnoses.push_back(&answer.incidents[i].diagnosis);
   return signatures::join_snapshots(diagnoses, snapshots);
 }
 
-void count_sources(const std::vector<signatures::SourceFindings>& sources, const std::vector<signatures::SnapshotFacts>& snapshots, Answer& answer) {
+void count_sources(const std::vector<signatures::SourceFindings>& sources, Answer& answer) {
   for (const signatures::SourceFindings& source : sources) {
     answer.sources.push_back(source.source);
     answer.stats.files += 1;
     answer.stats.bytes += source.source.bytes;
     answer.stats.lines += source.source.lines;
   }
-  for (std::size_t i = 0; i < snapshots.size(); ++i) {
-    if (i > 0 && snapshots[i].source.name == snapshots[i - 1].source.name) continue;   // another device of the same file
-    answer.sources.push_back(snapshots[i].source);
-    answer.stats.files += 1;
-    answer.stats.bytes += snapshots[i].source.bytes;
+}
+
+// A snapshot, of whatever device.
+bool only_joins(const signatures::SourceFindings& source) { return source.source.dump && source.findings.empty(); }
+
+// Takes the snapshots out of the sources: they have no findings of their own, and join what the others give.
+signatures::Snapshots take_snapshots(std::vector<signatures::SourceFindings>& sources, Answer& answer) {
+  signatures::Snapshots out;
+  for (signatures::SourceFindings& source : sources) {
+    if (!only_joins(source)) continue;
+    for (const auto& facts : source.snapshots) {
+      auto named = std::make_shared<signatures::SnapshotFacts>(*facts);
+      named->source = source.source;   // as the caller names it
+      out.push_back(std::move(named));
+    }
+    std::move(source.lost.begin(), source.lost.end(), std::back_inserter(answer.lost));
   }
+  std::erase_if(sources, only_joins);
+  return out;
 }
 
 Answer answer_of(const Knowledge& knowledge, std::vector<std::vector<signatures::SourceFindings>> jobs, parsers::TimePoint now,
-                 const std::vector<signatures::SnapshotFacts>& snapshots, Answer answer) {
+                 const signatures::Snapshots& snapshots, Answer answer) {
   judge_jobs(std::move(jobs), now, answer);
   if (!snapshots.empty()) {
     const std::vector<bool> used = join(answer, 0, snapshots);
-    std::vector<signatures::SnapshotFacts> alone;
+    signatures::Snapshots alone;
     for (std::size_t i = 0; i < snapshots.size(); ++i)
-      if (!used[i] && snapshots[i].failure && !of_judged_job(snapshots[i], snapshots, used)) alone.push_back(snapshots[i]);
+      if (!used[i] && snapshots[i]->failure && !of_judged_job(*snapshots[i], snapshots, used)) alone.push_back(snapshots[i]);
     std::vector<signatures::SourceFindings> failures;
-    for (const signatures::SnapshotFacts& snapshot : alone) failures.push_back(signatures::findings_of(snapshot));
+    for (const auto& snapshot : alone) failures.push_back(signatures::findings_of(*snapshot));
     const std::size_t first = answer.incidents.size();
     judge_jobs(jobs_of(std::move(failures)), now, answer);
     (void)join(answer, first, alone);
@@ -156,17 +170,17 @@ Answer answer_of(const Knowledge& knowledge, std::vector<std::vector<signatures:
 
 }  // namespace
 
-Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now,
-                     const std::vector<signatures::SnapshotFacts>& snapshots) {
+Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now) {
   Answer answer;
-  count_sources(sources, snapshots, answer);
+  count_sources(sources, answer);
+  const signatures::Snapshots snapshots = take_snapshots(sources, answer);
   return answer_of(knowledge, jobs_of(std::move(sources)), now, snapshots, std::move(answer));
 }
 
-Answer judge_job(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now,
-                 const std::vector<signatures::SnapshotFacts>& snapshots) {
+Answer judge_job(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now) {
   Answer answer;
-  count_sources(sources, snapshots, answer);
+  count_sources(sources, answer);
+  const signatures::Snapshots snapshots = take_snapshots(sources, answer);
   std::vector<std::vector<signatures::SourceFindings>> jobs;
   jobs.push_back(std::move(sources));
   return answer_of(knowledge, std::move(jobs), now, snapshots, std::move(answer));

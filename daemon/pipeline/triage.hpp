@@ -32,13 +32,11 @@ struct Answer {
 };
 
 // Groups the sources to jobs by their names (source_name.hpp), judges each job, plans its fixes. now: of the caller's clock.
-// snapshots: of the allocator. Each joins the diagnosis of its failure, and gives it the composition of the memory; one that holds a failure
-// of which no source tells is judged by itself.
-Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now,
-                     const std::vector<signatures::SnapshotFacts>& snapshots = {});
+// An allocator snapshot among them joins the diagnosis of its failure or its process, and gives it the composition of the memory; one that
+// holds a failure of which no source tells is judged by itself.
+Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now);
 
 // The same for sources that are known to be of one job, whatever their names.
-Answer judge_job(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now,
-                 const std::vector<signatures::SnapshotFacts>& snapshots = {});
+Answer judge_job(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now);
 
 }  // namespace triage::daemon

@@ -186,8 +186,9 @@ void Desk::accept(SourceNews& news, TimePoint now) {
   }
   Job& job = *source.job;
   job.news_at = now;
-  const bool told = news.telling > source.telling || (news.dump && std::any_of(news.dump->findings.begin(), news.dump->findings.end(), tells)) ||
-                    std::any_of(news.snapshots.begin(), news.snapshots.end(), [](const auto& facts) { return facts.failure.has_value(); });
+  const bool told = news.telling > source.telling ||
+                    (news.dump && (std::any_of(news.dump->findings.begin(), news.dump->findings.end(), tells) ||
+                                   std::any_of(news.dump->snapshots.begin(), news.dump->snapshots.end(), [](const auto& facts) { return facts->failure.has_value(); })));
   source.telling = std::max(source.telling, news.telling);
   for (signatures::Lost& lost : news.lost) source.lost.push_back(std::move(lost));
   if (news.tail) source.tail = std::move(*news.tail);
@@ -197,7 +198,6 @@ void Desk::accept(SourceNews& news, TimePoint now) {
   }
   for (SpoolLine& line : news.spool) source.unstored.push_back(std::move(line));
   if (news.dump) source.findings = std::make_shared<const signatures::SourceFindings>(std::move(*news.dump));
-  if (!news.snapshots.empty()) source.snapshots = std::move(news.snapshots);
   if (news.step) source.step = news.step;
 
   const bool open = std::any_of(job.incidents.begin(), job.incidents.end(), [](const Known& known) { return !known.tracked.closed; });
@@ -229,7 +229,6 @@ void Desk::cool(Job& job) {
     source->lines = {};
     source->tail = {};
     source->findings.reset();
-    source->snapshots = {};
   }
 }
 
@@ -237,7 +236,6 @@ std::shared_ptr<const signatures::SourceFindings> Desk::findings_of(Source& sour
   if (source.findings) return source.findings;
   if (source.info.dump) {
     SourceNews again = read_dump_(source.info);
-    source.snapshots = std::move(again.snapshots);
     source.findings = std::make_shared<const signatures::SourceFindings>(again.dump ? std::move(*again.dump) : signatures::SourceFindings{});
     return source.findings;
   }
@@ -297,7 +295,6 @@ bool Desk::told_elsewhere(const Job& system, const signatures::Diagnosis& diagno
 void Desk::judge(Job& job, bool whole, TimePoint now) {
   recall(job);
   std::vector<signatures::SourceFindings> sources;
-  std::vector<signatures::SnapshotFacts> snapshots;
   const auto quiet = [](const Source& source) { return !source.info.dump && source.telling == 0; };
   // In haste only the lowest of the ranks that told nothing is taken along: it is the one that prints the configuration.
   const Source* lowest = nullptr;
@@ -306,11 +303,10 @@ void Desk::judge(Job& job, bool whole, TimePoint now) {
   for (Source* const source : job.sources) {
     if (!whole && quiet(*source) && source != lowest) continue;
     sources.push_back(*findings_of(*source));
-    snapshots.insert(snapshots.end(), source->snapshots.begin(), source->snapshots.end());
   }
   add_system(job, sources);
   job.judged_at = now;
-  track(job, judge_job(*knowledge_, std::move(sources), now, snapshots), now);
+  track(job, judge_job(*knowledge_, std::move(sources), now), now);
   job.told_at.reset();
 }
 

@@ -85,7 +85,6 @@ class Desk {
     bool warm = false;
     std::vector<SpoolLine> lines;               // all but the tail
     std::shared_ptr<const signatures::SourceFindings> findings;
-    std::vector<signatures::SnapshotFacts> snapshots;
     std::vector<signatures::Lost> lost;
   };
   struct Known {                                // an incident of a job

@@ -30,11 +30,10 @@ SourceNews read_dump_file(std::shared_ptr<const Knowledge> knowledge, const sign
       lose(snapshot.error());
       return news;
     }
-    news.snapshots = facts_of(analyze_snapshot(info.name, std::move(*snapshot)));
-    for (signatures::SnapshotFacts& facts : news.snapshots) {
-      if (!facts.source.rank) facts.source.rank = info.rank;
-      facts.source.job = info.job;
-    }
+    signatures::SourceFindings found = snapshot_findings(analyze_snapshot(info.name, std::move(*snapshot)));
+    if (!found.source.rank) found.source.rank = info.rank;
+    found.source.job = info.job;
+    news.dump = std::move(found);
     return news;
   }
   auto file = open_read_at(info.name);

@@ -25,7 +25,6 @@ struct SourceNews {
   std::vector<signatures::Lost> lost;       // what could not be read since the last news
   // A dump file: what it says. Read again after a restart, by its name.
   std::optional<signatures::SourceFindings> dump;
-  std::vector<signatures::SnapshotFacts> snapshots;
   bool must_last = false;                   // cannot be read again (pushed): on the disk before `committed` is called
   std::function<void(bool stored)> committed;   // called once, from the desk's thread; may be empty
 };

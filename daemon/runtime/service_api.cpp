@@ -98,7 +98,6 @@ void show_as(ScannedFiles& scanned, const std::string& path, const std::string& 
     renamed(source.source);
     for (signatures::Lost& lost : source.lost) shown(lost.source);
   }
-  for (signatures::SnapshotFacts& facts : scanned.snapshots) renamed(facts.source);
   for (Error& error : scanned.errors) {
     if (!error.place()) continue;
     parsers::Place place = *error.place();
@@ -410,10 +409,10 @@ Result<std::string> ServiceApi::upload(const api::Upload& upload) {
   options.default_year = facts_.default_year;
   ScannedFiles scanned = scan_files(rules, {upload.path}, options);
   show_as(scanned, upload.path, upload.name);
-  if (scanned.sources.empty() && scanned.snapshots.empty() && !scanned.errors.empty()) return std::move(scanned.errors.front());
+  if (scanned.sources.empty() && !scanned.errors.empty()) return std::move(scanned.errors.front());
   if (!upload.job.empty())
     for (signatures::SourceFindings& source : scanned.sources) source.source.job = upload.job;
-  Answer answer = judge_sources(*rules, std::move(scanned.sources), facts_.now(), scanned.snapshots);
+  Answer answer = judge_sources(*rules, std::move(scanned.sources), facts_.now());
   for (JudgedIncident& incident : answer.incidents)
     if (incident.diagnosis.job.empty()) incident.diagnosis.job = upload.job;
   const std::string hash = rules->rules->hash();

@@ -172,18 +172,22 @@ ExpandedPaths expand_paths(std::span<const std::string> arguments) {
   return out;
 }
 
-Result<std::string> head_of(const std::string& path, std::size_t most) {
-  if (size_of(path) == 0) return std::string();
-  TRIAGE_TRY(auto source, open_plain(path));
+Result<std::string> read_head(ByteSource& source, std::size_t most) {
   std::string head(most, '\0');
   std::size_t size = 0;
   while (size < head.size()) {
-    TRIAGE_TRY(const std::size_t count, source->read(std::span(head).subspan(size)));
+    TRIAGE_TRY(const std::size_t count, source.read(std::span(head).subspan(size)));
     if (count == 0) break;
     size += count;
   }
   head.resize(size);
   return head;
+}
+
+Result<std::string> head_of(const std::string& path, std::size_t most) {
+  if (size_of(path) == 0) return std::string();
+  TRIAGE_TRY(auto source, open_plain(path));
+  return read_head(*source, most);
 }
 
 bool looks_packed(std::string_view text) {

@@ -33,6 +33,9 @@ ExpandedPaths expand_paths(std::span<const std::string> arguments);
 // The first bytes of a regular file, at most `most`; empty for stdin, pipes and devices, which can be read only once.
 parsers::Result<std::string> head_of(const std::string& path, std::size_t most);
 
+// The first bytes of a stream, at most `most`; fewer only at its end.
+parsers::Result<std::string> read_head(ByteSource& source, std::size_t most);
+
 // Is it an archive or a compressed file (by its first bytes, 512 are enough)? Those are read through for_each_member.
 bool looks_packed(std::string_view head);
 parsers::Result<bool> is_packed(const std::string& path);

@@ -15,6 +15,7 @@ namespace {
 constexpr std::uint32_t kPrStatus = 1, kPrPsInfo = 3, kAuxv = 6, kSigInfo = 0x53494749, kFileNote = 0x46494c45;
 constexpr std::size_t kNoteBytes = 4096;         // of a note that is read whole; elf_prstatus has 336 (x86_64) and 392 (aarch64)
 constexpr std::size_t kAuxvBytes = 16 * 1024;
+constexpr std::uint64_t kNotes = 2'000'000;      // of one core: some ten a thread
 constexpr std::uint64_t kExecFn = 31;            // AT_EXECFN: the address of the program's name, right above the environment
 constexpr std::size_t kEnvironment = 256 * 1024; // bytes below AT_EXECFN that are searched
 
@@ -79,6 +80,10 @@ class CoreReader {
     if (__builtin_add_overflow(segment.offset, segment.file_size, &end)) end = file_.size();
     end = std::min(end, file_.size());
     while (at < end && end - at >= 12) {
+      if (++notes_read_ > kNotes) {
+        core_.truncated = true;
+        return done();
+      }
       TRIAGE_TRY(const std::string head, read_range(file_, at, 12 + 16));
       if (head.size() < 12) return done();
       const std::uint64_t name_size = le<std::uint32_t>(head, 0), size = le<std::uint32_t>(head, 4);
@@ -250,7 +255,7 @@ class CoreReader {
   CoreFile core_;
   std::vector<std::string> names_;
   std::vector<Mapping> mappings_;
-  std::uint64_t exec_name_ = 0;
+  std::uint64_t exec_name_ = 0, notes_read_ = 0;
 };
 
 }  // namespace

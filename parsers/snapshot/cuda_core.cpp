@@ -251,9 +251,8 @@ class CudaReader {
       look_into(image, wanted);   // a broken image names nothing
     }
     const auto found = [&](std::uint64_t address) -> const Wanted* {
-      for (const Wanted& w : wanted)
-        if (w.address == address && !w.name.empty()) return &w;
-      return nullptr;
+      const auto w = std::lower_bound(wanted.begin(), wanted.end(), address, [](const Wanted& a, std::uint64_t b) { return a.address < b; });
+      return w != wanted.end() && w->address == address && !w->name.empty() ? &*w : nullptr;
     };
     for (std::size_t i = 0; i < core_.exceptions.size(); ++i) {
       CudaException& e = core_.exceptions[i];

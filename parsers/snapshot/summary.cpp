@@ -6,6 +6,9 @@
 #include <unordered_map>
 
 #include "parsers/snapshot/live_map.hpp"
+#include "parsers/snapshot/repeats.hpp"
+#include "parsers/snapshot/step_growth.hpp"
+#include "parsers/snapshot/timeline_recorder.hpp"
 
 namespace triage::parsers {
 namespace {
@@ -139,7 +142,7 @@ void apply(const TraceEvent& event, Course& course) {
 class TraceWalk {
  public:
   TraceWalk(const AllocatorSnapshot& snapshot, const AllocatorTrace& trace, DeviceSummary& out, const SummaryOptions& options)
-      : snapshot_(snapshot), trace_(trace), out_(out), options_(options) {}
+      : snapshot_(snapshot), trace_(trace), out_(out), options_(options), timeline_(options, trace.size()) {}
 
   void run() {
     find_moments();
@@ -149,8 +152,10 @@ class TraceWalk {
 
  private:
   void find_moments();
+  void find_steps(const RepeatFinder& repeats);
   void walk_blocks();
   void find_leak();
+  void change(StackId stack, std::int64_t size, bool more);
   void keep(MemoryState& state);
   void add_early(MemoryState& state);
 
@@ -170,7 +175,10 @@ class TraceWalk {
   std::vector<Early> early_;
   std::vector<LiveBlock> always_;              // there before the trace and still at the dump
   std::vector<std::int64_t> by_stack_;         // live bytes of blocks of the trace
-  std::vector<std::vector<std::int64_t>> steps_;   // by_stack_ at the ends of the last steps
+  TimelineRecorder timeline_;
+  std::optional<RepeatFinder::Anchor> anchor_; // steps are told by it; empty: by marks, if at all
+  std::vector<std::int64_t> marks_;            // ends of steps in the trace
+  std::optional<StepGrowth> growth_;
 };
 
 void TraceWalk::find_moments() {
@@ -181,8 +189,11 @@ void TraceWalk::find_moments() {
   std::int64_t highest = INT64_MIN, reserved_highest = 0;
   AllocatorTrace::Cursor cursor = trace_.events();
   std::int64_t last = 0;
+  RepeatFinder repeats(snapshot_.stacks.stacks());
   while (cursor.next(event)) {
     apply(event, sum);
+    if (event.action == TraceAction::alloc) repeats.alloc(event.stack, index);
+    else if (event.action == TraceAction::free_requested) repeats.freed();
     ++index;
     if (event.time_us > 0) {
       if (out_.first_us == 0) out_.first_us = event.time_us;
@@ -210,6 +221,33 @@ void TraceWalk::find_moments() {
   }
   out_.reserved_peak = start_.reserved;
   add(out_.reserved_peak, reserved_highest);
+  find_steps(repeats);
+}
+
+// Marks where there are enough and they reach to the end, else turns of a loop.
+void TraceWalk::find_steps(const RepeatFinder& repeats) {
+  const std::vector<std::int64_t> ends = step_ends(snapshot_, out_.device);
+  marks_.assign(std::ranges::lower_bound(ends, out_.first_us), ends.end());
+  out_.steps_marked = true;
+  const bool enough = marks_.size() >= StepGrowth::kWarmUp + StepGrowth::kLeast;
+  if (!enough || (marks_.back() - out_.first_us) / 6 < (out_.last_us - out_.first_us) / 10) anchor_ = repeats.anchor(snapshot_.stacks, out_.events);
+  std::size_t steps = marks_.size();
+  if (anchor_) {
+    out_.steps_marked = false;
+    steps = anchor_->turns;
+  } else if (marks_.empty()) {
+    out_.steps_marked = false;
+    return;
+  }
+  // Whether the first steps are in the trace or not, leaving two out costs little; of few turns only one is left out.
+  const bool few = steps < StepGrowth::kWarmUp + StepGrowth::kLeast;
+  const std::size_t warm_up = steps > kStepsKept ? steps - kStepsKept : few ? 1 : StepGrowth::kWarmUp;
+  growth_.emplace(snapshot_.stacks.stacks(), warm_up, few);
+}
+
+void TraceWalk::change(StackId stack, std::int64_t size, bool more) {
+  more ? add(by_stack_[stack], size) : take(by_stack_[stack], size);
+  timeline_.change(stack, more ? size : -size);
 }
 
 void TraceWalk::keep(MemoryState& state) {
@@ -229,11 +267,8 @@ void TraceWalk::add_early(MemoryState& state) {
 }
 
 void TraceWalk::walk_blocks() {
-  const std::vector<std::int64_t> ends = step_ends(snapshot_, out_.device);
   std::size_t next_step = 0;
-  while (next_step < ends.size() && ends[next_step] < out_.first_us) ++next_step;
-  out_.step_ends.assign(ends.begin() + static_cast<std::ptrdiff_t>(next_step), ends.end());
-  if (out_.step_ends.size() > kStepsKept) next_step = ends.size() - kStepsKept;
+  if (!anchor_) out_.step_ends = marks_;
   by_stack_.resize(snapshot_.stacks.stacks());
   MemoryState peak;
   OomEvent oom;
@@ -242,31 +277,32 @@ void TraceWalk::walk_blocks() {
   TraceEvent event;
   std::size_t index = 0;
   AllocatorTrace::Cursor cursor = trace_.events();
-  const std::size_t stretch = options_.timeline_points ? std::max<std::size_t>(1, trace_.size() / options_.timeline_points) : 0;
-  TimelinePoint point;
-  const auto take_step = [&] {
-    steps_.push_back(by_stack_);
-    ++next_step;
-  };
   while (cursor.next(event)) {
-    while (next_step < ends.size() && event.time_us > ends[next_step] && event.time_us > 0) take_step();
+    if (anchor_) {
+      if (event.action == TraceAction::alloc && event.stack == anchor_->stack) {
+        growth_->sample(by_stack_);
+        if (event.time_us > 0) out_.step_ends.push_back(event.time_us);
+      }
+    } else {
+      for (; next_step < marks_.size() && event.time_us > marks_[next_step] && event.time_us > 0; ++next_step) growth_->sample(by_stack_);
+    }
     ++index;
     apply(event, running);
     switch (event.action) {
       case TraceAction::alloc: {
         LiveEntry* entry = live_.find(event.address);
-        if (entry) take(by_stack_[entry->stack], entry->pending ? 0 : entry->size);   // its free was not recorded
-        else entry = &live_.insert(event.address);
+        if (!entry) entry = &live_.insert(event.address);
+        else if (!entry->pending) change(entry->stack, entry->size, false);   // its free was not recorded
         entry->pending = false;
         entry->size = rounded_size(event.size);
         entry->stack = event.stack < by_stack_.size() ? event.stack : 0;
         entry->time_us = event.time_us;
-        add(by_stack_[entry->stack], entry->size);
+        change(entry->stack, entry->size, true);
         break;
       }
       case TraceAction::free_requested:
         if (LiveEntry* const entry = live_.find(event.address)) {
-          if (!entry->pending) take(by_stack_[entry->stack], entry->size);
+          if (!entry->pending) change(entry->stack, entry->size, false);
           entry->pending = true;
         } else {
           early_pending[event.address] = early_.size();
@@ -275,7 +311,7 @@ void TraceWalk::walk_blocks() {
         break;
       case TraceAction::free_completed:
         if (LiveEntry* const entry = live_.find(event.address)) {
-          if (!entry->pending) take(by_stack_[entry->stack], entry->size);
+          if (!entry->pending) change(entry->stack, entry->size, false);
           live_.erase(entry);
         } else if (const auto found = early_pending.find(event.address); found != early_pending.end()) {
           // The end of a free carries the stack of the allocation.
@@ -306,15 +342,10 @@ void TraceWalk::walk_blocks() {
       oom.state.reserved = running.reserved;
       keep(oom.state);
     }
-    if (stretch) {
-      if (index % stretch == 1 || stretch == 1) point = {event.time_us, running.allocated, running.allocated, running.reserved};
-      point.allocated_low = std::min(point.allocated_low, running.allocated);
-      point.allocated_high = std::max(point.allocated_high, running.allocated);
-      point.reserved = std::max(point.reserved, running.reserved);
-      if (index % stretch == 0 || index == trace_.size()) out_.timeline.push_back(point);
-    }
+    timeline_.after_event(event.time_us, running.allocated, running.reserved, by_stack_);
   }
-  while (next_step < ends.size()) take_step();
+  if (!anchor_)
+    for (; next_step < marks_.size(); ++next_step) growth_->sample(by_stack_);
   // What lives at the dump but was not allocated in the trace lived all along. The others' true sizes and times are known now.
   for (LiveBlock& block : out_.now.blocks) {
     const LiveEntry* const entry = live_.find(block.address);
@@ -333,41 +364,23 @@ void TraceWalk::walk_blocks() {
       }
     add_early(*state);
   }
+  for (const Early& early : early_) timeline_.older(early.block.stack, early.block.size, early.freed);
+  for (const LiveBlock& block : always_) timeline_.older(block.stack, block.size, SIZE_MAX);
+  timeline_.finish(out_);
   out_.trace_cut = !early_.empty() || !always_.empty();
   if (course_.peak_event) out_.peak = std::move(peak);
   if (course_.oom_event) out_.oom = std::move(oom);
 }
 
 void TraceWalk::find_leak() {
-  // The first two steps make the optimizer's states and the caches of libraries.
-  constexpr std::size_t kWarmUp = 2, kLeast = 3;
-  const std::size_t skipped = out_.step_ends.size() > steps_.size() ? 0 : std::min(kWarmUp, steps_.size());
-  if (steps_.size() < skipped + kLeast) return;
-  Leak leak;
-  leak.steps = steps_.size() - skipped;
-  const std::vector<std::int64_t>& first = steps_[skipped];
-  const std::vector<std::int64_t>& last = steps_.back();
-  for (std::size_t stack = 0; stack < last.size(); ++stack) {
-    if (last[stack] <= first[stack]) continue;
-    // Grows at nearly every step and never shrinks: a cache that fills, or a batch that is longer, does not look like this.
-    std::size_t up = 0;
-    bool down = false;
-    for (std::size_t i = skipped + 1; i < steps_.size(); ++i) {
-      up += steps_[i][stack] > steps_[i - 1][stack];
-      down = down || steps_[i][stack] < steps_[i - 1][stack];
-    }
-    const std::size_t changes = leak.steps - 1;
-    if (down || up * 10 < changes * 8) continue;
-    std::int64_t grown = last[stack];
-    take(grown, first[stack]);
-    leak.stacks.push_back({static_cast<StackId>(stack), grown / static_cast<std::int64_t>(changes), last[stack]});
+  if (!growth_) return;
+  std::optional<Leak> leak = growth_->leak();
+  if (!leak) return;
+  if (anchor_) leak->anchor = anchor_->stack;
+  if (leak->bytes_per_step > 0 && !out_.oom) {
+    const std::int64_t room = options_.device_bytes > 0 ? std::max<std::int64_t>(0, options_.device_bytes - out_.now.allocated) : out_.fragmentation.unallocated;
+    leak->steps_left = static_cast<double>(room) / static_cast<double>(leak->bytes_per_step);
   }
-  if (leak.stacks.empty()) return;
-  std::ranges::sort(leak.stacks, [](const GrowingStack& a, const GrowingStack& b) { return a.bytes_per_step > b.bytes_per_step; });
-  for (const GrowingStack& stack : leak.stacks) add(leak.bytes_per_step, stack.bytes_per_step);
-  std::int64_t room = out_.fragmentation.unallocated;
-  if (out_.oom) room = out_.oom->device_free;
-  if (leak.bytes_per_step > 0) leak.steps_left = static_cast<double>(room) / static_cast<double>(leak.bytes_per_step);
   out_.leak = std::move(leak);
 }
 

@@ -2,9 +2,12 @@
 // blocks; fragmentation; growth from step to step. What the blocks are (weights, activations, ...) is judged in signatures/verdict.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "parsers/snapshot/allocator.hpp"
@@ -69,12 +72,21 @@ struct Leak {
   std::size_t steps = 0;             // steps compared, warm-up left out
   std::int64_t bytes_per_step = 0;   // of all growing stacks
   std::vector<GrowingStack> stacks;  // fastest first
-  std::optional<double> steps_left;  // until `room` is used up
+  StackId anchor = 0;                // steps are the turns in which this stack allocates; 0: steps that the trace marks
+  // Until what is free is used up: on the device where its size was given, else in the cache alone. Empty after a failure.
+  std::optional<double> steps_left;
 };
 
 // Memory over time for drawing: the extremes of equal stretches of events.
+inline constexpr std::size_t kTimelineGroups = 16;
 struct TimelinePoint {
   std::int64_t time_us = 0, allocated_low = 0, allocated_high = 0, reserved = 0;
+  std::array<std::int64_t, kTimelineGroups> groups{};   // allocated_high by SummaryOptions::group_of
+};
+// Live bytes of each call stack at the end of one of these stretches, most first.
+struct TimelineState {
+  std::size_t point = 0;             // number in the timeline
+  std::vector<std::pair<StackId, std::int64_t>> stacks;
 };
 
 struct DeviceSummary {
@@ -89,9 +101,12 @@ struct DeviceSummary {
   std::optional<MemoryState> peak;   // of allocated bytes, in the trace
   std::int64_t reserved_peak = 0;
   std::optional<OomEvent> oom;
-  std::optional<Leak> leak;          // set where steps are marked and memory grows; empty otherwise
-  std::vector<std::int64_t> step_ends;           // times of the ends of training steps marked in the trace, ascending
+  std::optional<Leak> leak;          // set where steps can be told and memory grows; empty otherwise
+  std::vector<std::int64_t> step_ends;           // times of the ends of steps that the trace marks, else of turns of its loop; ascending
+  bool steps_marked = false;
   std::vector<TimelinePoint> timeline;
+  std::vector<TimelineState> timeline_states;    // ascending
+  std::size_t timeline_stretch = 1;              // events of a point
   std::vector<std::string> faults;   // sums of the file that cannot be, in words
 };
 
@@ -100,6 +115,10 @@ std::int64_t last_step_before(const DeviceSummary& summary, const MemoryState& s
 
 struct SummaryOptions {
   std::size_t timeline_points = 0;   // 0: none
+  std::size_t timeline_states = 0;   // of them, evenly spread; 0: none
+  // The group of a block by its stack and size, under kTimelineGroups; the same for equal arguments. Empty: all in group 0.
+  std::function<std::uint8_t(StackId stack, std::int64_t size)> group_of;
+  std::int64_t device_bytes = 0;     // what PyTorch can reserve on the device; 0: not known
 };
 
 std::vector<DeviceSummary> summarize(const AllocatorSnapshot& snapshot, const SummaryOptions& options = {});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -67,7 +68,9 @@ struct Lost {
   std::uint64_t line = 0, offset = 0, bytes = 0, count = 1;
 };
 
-// Everything Intake found in one source: the input of the judgement.
+struct SnapshotFacts;   // verdict/snapshot_facts.hpp
+
+// Everything that was found in one source: the input of the judgement.
 struct SourceFindings {
   SourceInfo source;
   std::vector<Finding> findings;       // in order of the source
@@ -83,6 +86,7 @@ struct SourceFindings {
   parsers::TimePoint::duration clock_ahead{0};   // what the judgement took off the times above (verdict/clocks.hpp)
   std::uint64_t dropped_findings = 0;  // over limits::kFindingsPerSource
   std::vector<Lost> lost;
+  std::vector<std::shared_ptr<const SnapshotFacts>> snapshots;   // of an allocator snapshot: one a device
 };
 
 }  // namespace triage::signatures

@@ -60,7 +60,8 @@ struct CollectiveFault {
 struct CompositionTerm {
   std::string term;                    // weights, gradients, optimizer, activations, logits, buffers, fragmentation, unattributed
   parsers::Bytes bytes;
-  Basis basis = Basis::modelled;
+  Basis basis = Basis::modelled;       // of the bytes
+  parsers::Bytes guessed{};            // the part of `bytes` whose term no call stack names: the likely reading
 };
 
 struct Missing {

@@ -95,7 +95,7 @@ class Judge {
     if (std::none_of(nodes_.begin(), nodes_.end(), [](const Node& n) { return n.head != nullptr; })) return {};
     find_stalled();
     find_stalled_sends();
-    const bool different = find_different();
+    const bool different = find_different() || find_different_sends();
     WaitGraph graph(nodes_.size());
     for (std::size_t n = 0; n < nodes_.size(); ++n) wait_of(n, graph);
     std::set<std::size_t> culprits;
@@ -273,6 +273,32 @@ class Judge {
       }
     }
     return found;
+  }
+
+  // A send and its receive, both the oldest open call of their rank, of other types or with other numbers of elements. Which of the two is wrong
+  // nothing tells.
+  bool find_different_sends() {
+    for (std::size_t n = 0; n < nodes_.size(); ++n) {
+      const Node& node = nodes_[n];
+      if (node.head == nullptr || node.stalled || node.head->name != "send" || !node.head->to) continue;
+      const RecordedOp& op = *node.head;
+      const RecordedGroup& group = group_of(node, op);
+      if (*op.to < 0 || static_cast<std::size_t>(*op.to) >= group.ranks.size()) continue;
+      const auto found = index_.find(group.ranks[static_cast<std::size_t>(*op.to)]);
+      if (found == index_.end() || found->second == n || nodes_[found->second].recording == nullptr) continue;
+      const Node& other = nodes_[found->second];
+      const RecordedOp* match = counterpart(other, key_of(group), op, 0);
+      if (match == nullptr || match != other.head || op.inputs.empty() || match->inputs.empty()) continue;
+      const auto type = [](const std::string& sizes) { return sizes.substr(0, sizes.find('[')); };
+      if (op.elements_in == match->elements_in && type(op.inputs) == type(match->inputs)) continue;
+      out_.desync = true;
+      different_ = {n, found->second};
+      waited_ = {n, &op};
+      out_.reasons.push_back("rank " + std::to_string(node.rank) + " sends " + op.inputs + " of " + group_name(group) + " where rank " + std::to_string(other.rank) + " receives " +
+                             match->inputs + ": nothing tells which of them is wrong");
+      return true;
+    }
+    return false;
   }
 
   // Whom a rank waits for, by the oldest call that is not complete.

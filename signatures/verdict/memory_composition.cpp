@@ -255,9 +255,9 @@ MemoryComposition compose(const MemoryState& state, StackJudge& judge, std::int6
 std::vector<CompositionTerm> composition_terms(const MemoryComposition& composition, const MemoryState& state) {
   std::vector<CompositionTerm> terms;
   for (const CategoryBytes& category : composition.categories)
-    terms.push_back({std::string(category_name(category.category)), parsers::Bytes(category.bytes), Basis::measured});
+    terms.push_back({std::string(category_name(category.category)), parsers::Bytes(category.bytes), Basis::measured, parsers::Bytes(category.guessed)});
   const std::int64_t rest = state.reserved - state.allocated;
-  if (rest > 0) terms.push_back({"fragmentation", parsers::Bytes(rest), Basis::measured});
+  if (rest > 0) terms.push_back({"fragmentation", parsers::Bytes(rest), Basis::measured, parsers::Bytes(0)});
   return terms;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,8 +18,15 @@ namespace triage::signatures {
 struct SnapshotFacts {
   SourceInfo source;
   int device = 0;
-  std::vector<CompositionTerm> terms;            // at the failure, else at the peak, else at the dump; MEASURED
-  parsers::Bytes allocated, reserved;            // at that moment
+  // Memory at one moment, by what it was for; MEASURED.
+  struct Moment {
+    std::string when;                            // "at the failure", "at the peak of its trace", "when it was written"
+    parsers::Bytes allocated, reserved;
+    std::vector<CompositionTerm> terms;
+  };
+  std::vector<Moment> moments;                   // the failure alone; without one the peak of the trace and the dump; never empty
+  std::uint64_t events = 0;                      // of its trace
+  std::optional<parsers::TimePoint> time;        // of the last event
   struct Failure {
     parsers::Bytes requested, free;              // free: on the device
     std::optional<parsers::TimePoint> time;
@@ -27,13 +35,22 @@ struct SnapshotFacts {
   };
   std::optional<Failure> failure;
   bool expandable_segments = false;
-  std::optional<std::string> growth;             // a leak, in words
+  struct Growth {                                // what each step left behind
+    parsers::Bytes per_step, total;
+    std::size_t steps = 0;
+    std::string where;                           // the stack that grows fastest
+  };
+  std::optional<Growth> growth;
   std::vector<AllocatorWhatIf> what_if;          // of a failure: other allocator settings, replayed
 };
 
+using Snapshots = std::vector<std::shared_ptr<const SnapshotFacts>>;
+
 // Gives each diagnosis of device memory the composition of the snapshot of the same failure: the same request, and where both know them
-// the same rank, device and free memory. Returns for each snapshot whether it was used.
-std::vector<bool> join_snapshots(std::span<Diagnosis*> diagnoses, const std::vector<SnapshotFacts>& snapshots);
+// the same rank, device and free memory. One that holds no failure (written by a timer, by an exception handler, or with the recorder off)
+// joins by rank, device, place, time and by how much was allocated. A growth that makes up much of the memory makes the kind gpu.oom.leak.
+// Returns for each snapshot whether it was used.
+std::vector<bool> join_snapshots(std::span<Diagnosis*> diagnoses, const Snapshots& snapshots);
 
 // The failure that a snapshot holds, as the findings of a source of its own.
 SourceFindings findings_of(const SnapshotFacts& snapshot);

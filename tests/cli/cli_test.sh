@@ -52,6 +52,12 @@ expect "one incident of it" 1 "" -- "$triage" scan --format json "$oom"
 [ "$(grep -c '"fingerprint"' out)" = 1 ] || { echo "FAILED: not one incident"; failures=$((failures + 1)); }
 
 # inputs
+expect "a snapshot through a pipe" 1 "filled by  optimizer" -- bash -c "zcat '$snapshots/optimizer_first_step.pickle.gz' | '$triage' scan '$data/recorded/optimizer_first_step.log' -"
+expect "its figures" 0 "optimizer states" -- bash -c "zcat '$snapshots/optimizer_first_step.pickle.gz' | '$triage' snapshot -"
+expect "what is guessed is said so" 0 "gradients  (guessed" -- "$triage" snapshot "$snapshots/optimizer_first_step.pickle.gz"
+expect "in a scan too" 1 "[guessed]" -- "$triage" scan "$data/recorded/optimizer_first_step.log" "$snapshots/optimizer_first_step.pickle.gz"
+dumps=$2/tests/parsers/snapshot/data
+expect "a core through a pipe" 1 "SIGSEGV" -- bash -c "zcat '$dumps/segv.core.gz' | '$triage' scan -"
 expect "stdin" 1 "gpu.oom.capacity" -- bash -c "'$triage' scan - < '$oom'"
 cp "$oom" a.log; gzip -k a.log; tar cf a.tar a.log; tar czf a.tgz a.log; mkdir folder; cp a.log folder/train.log; cp "$healthy" folder/ok.log
 expect "gz" 1 "a.log.gz:" -- "$triage" scan a.log.gz

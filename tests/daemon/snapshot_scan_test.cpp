@@ -18,7 +18,7 @@ daemon::Answer scanned(const std::vector<std::string>& files) {
   options.default_year = 2026;
   daemon::ScannedFiles found = daemon::scan_files(tests::knowledge(), files, options);
   CHECK(found.errors.empty());
-  return daemon::judge_sources(*tests::knowledge(), std::move(found.sources), tests::fixed_now(), found.snapshots);
+  return daemon::judge_sources(*tests::knowledge(), std::move(found.sources), tests::fixed_now());
 }
 
 std::string log_of(const std::string& name) { return kRoot + "/tests/corpus/recorded/" + name + ".log"; }
@@ -92,4 +92,99 @@ TEST_CASE("a healthy snapshot is no incident, and a snapshot of another failure 
   CHECK(answer.incidents.size() == 2);
   for (const auto& incident : answer.incidents)
     if (incident.diagnosis.root.source == log_of("logits_spike")) CHECK(incident.diagnosis.composition.empty());
+}
+
+namespace {
+
+std::shared_ptr<signatures::SnapshotFacts> healthy(const std::string& name, double peak_gib, double now_gib) {
+  auto facts = std::make_shared<signatures::SnapshotFacts>();
+  facts->source.name = name;
+  facts->events = 1000;
+  const auto moment = [](const char* when, double gib, const char* term) {
+    const parsers::Bytes bytes(static_cast<std::int64_t>(gib * (1 << 30)));
+    return signatures::SnapshotFacts::Moment{when, bytes, bytes, {{term, bytes, signatures::Basis::measured, {}}}};
+  };
+  facts->moments = {moment("at the peak of its trace", peak_gib, "activations"), moment("when it was written", now_gib, "weights")};
+  return facts;
+}
+
+signatures::Diagnosis failed(const std::string& log, std::optional<int> rank, double allocated_gib) {
+  signatures::Diagnosis d;
+  d.kind = "gpu.oom.capacity";
+  d.root.source = log;
+  d.root.rank = rank;
+  d.ledger.emplace();
+  d.ledger->tried = parsers::gib(2);
+  if (allocated_gib > 0) d.ledger->allocated = parsers::Bytes(static_cast<std::int64_t>(allocated_gib * (1 << 30)));
+  return d;
+}
+
+}  // namespace
+
+TEST_CASE("a snapshot without an out-of-memory event joins the log of its process, by rank, time and what was allocated") {
+  using parsers::TimePoint;
+  const TimePoint noon{std::chrono::hours(500'000)};
+  struct Row { const char* what; const char* file; std::optional<int> rank, of_log; double peak, now, allocated; int minutes; const char* term; };
+  const std::vector<Row> rows = {
+      {"the state when it was written is that of the failure", "run/snapshots/rank3.pickle", 3, 3, 75, 70, 70.0, 1, "weights"},
+      {"its peak is nearest", "run/snapshots/rank3.pickle", 3, 3, 69, 10, 70.0, 1, "activations"},
+      {"no rank is known, the times fit", "run/dump.pickle", {}, {}, 69, 10, 70.0, 5, "activations"},
+      {"no figures and no rank, times fit", "run/dump.pickle", {}, {}, 69, 10, 0, 5, "activations"},
+      {"another rank", "run/rank2.pickle", 2, 3, 70, 70, 70.0, 1, nullptr},
+      {"yesterday's", "run/rank3.pickle", 3, 3, 70, 70, 70.0, 60 * 24, nullptr},
+      {"much less was allocated", "run/rank3.pickle", 3, 3, 30, 10, 70.0, 1, nullptr},
+      {"of another folder", "other/rank3.pickle", 3, 3, 70, 70, 70.0, 1, nullptr},
+      {"nothing in common but the folder", "run/dump.pickle", {}, {}, 69, 10, 0, 300, nullptr}};
+  for (const Row& row : rows) {
+    CAPTURE(std::string(row.what));
+    auto facts = healthy(row.file, row.peak, row.now);
+    facts->source.rank = row.rank;
+    facts->time = noon;
+    signatures::Diagnosis d = failed("run/train.log", row.of_log, row.allocated);
+    d.root.time = noon + std::chrono::minutes(row.minutes);
+    std::vector<signatures::Diagnosis*> all = {&d};
+    const auto used = signatures::join_snapshots(all, {facts});
+    CHECK(used[0] == (row.term != nullptr));
+    if (row.term) {
+      REQUIRE(d.composition.size() == 1);
+      CHECK(d.composition[0].term == row.term);
+      CHECK(d.composition[0].basis == signatures::Basis::measured);
+      CHECK(d.reasons.back().find("without the failure itself") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("of snapshots at intervals the last one before the failure is taken, and one of the failure before all") {
+  const parsers::TimePoint noon{std::chrono::hours(500'000)};
+  auto early = healthy("run/step10.pickle", 68, 10), late = healthy("run/step20.pickle", 69, 10), failure = healthy("run/oom.pickle", 70, 70);
+  early->time = noon - std::chrono::minutes(9);
+  late->time = noon - std::chrono::minutes(3);
+  signatures::Diagnosis d = failed("run/train.log", {}, 70);
+  d.root.time = noon;
+  std::vector<signatures::Diagnosis*> all = {&d};
+  CHECK(signatures::join_snapshots(all, {late, early}) == std::vector<bool>{true, false});
+  failure->failure.emplace();
+  failure->failure->requested = parsers::gib(2);
+  d.composition.clear();
+  CHECK(signatures::join_snapshots(all, {late, early, failure}) == std::vector<bool>{false, false, true});
+}
+
+TEST_CASE("memory that steps left behind makes a leak of a failure for want of memory") {
+  const parsers::TimePoint noon{std::chrono::hours(500'000)};
+  auto facts = healthy("run/train.pickle", 70, 70);
+  facts->time = noon;
+  facts->growth = signatures::SnapshotFacts::Growth{parsers::gib(1), parsers::gib(40), 40, "train.py:9 remember"};
+  signatures::Diagnosis d = failed("run/train.log", {}, 70);
+  d.root.time = noon;
+  std::vector<signatures::Diagnosis*> all = {&d};
+  (void)signatures::join_snapshots(all, {facts});
+  CHECK(d.kind == "gpu.oom.leak");
+  CHECK(d.summary.find("train.py:9 remember") != std::string::npos);
+  // A small growth beside much else is told, no more.
+  facts->growth->total = parsers::gib(2);
+  d = failed("run/train.log", {}, 70);
+  d.root.time = noon;
+  (void)signatures::join_snapshots(all, {facts});
+  CHECK(d.kind == "gpu.oom.capacity");
+  CHECK(d.reasons.back().find("1.00 GiB a step") != std::string::npos);
 }

@@ -151,6 +151,32 @@ TEST_CASE("a pipeline: the stage that never sent") {
   CHECK(verdict->fault.operation == "recv");
 }
 
+TEST_CASE("a send of one size met by a receive of another") {
+  Ranks job(3);
+  job.group("0", "pipeline", {0, 1, 2});
+  job.send(0, 1, "0", 1);
+  job.receive(1, 0, "0", 1);
+  job.receive(2, 1, "0", 1);
+  const auto sized = [&](int rank, const char* text, std::int64_t elements) {
+    auto& op = job.at(rank).pending.front();
+    op.inputs = op.outputs = text;
+    op.elements_in = op.elements_out = elements;
+  };
+  sized(0, "BFloat16[4096,1,5120]", 4096 * 5120);
+  sized(1, "BFloat16[4096,5120]", 4096 * 5120);   // another shape of as many elements is no fault
+  CHECK_FALSE(job.judge()->desync);
+  sized(1, "BFloat16[2048,1,5120]", 2048 * 5120);
+  auto verdict = job.judge();
+  REQUIRE(verdict);
+  CHECK(verdict->desync);
+  CHECK(verdict->fault.culprit_ranks == std::vector<int>{0, 1});
+  CHECK(verdict->fault.operation == "send");
+  sized(1, "Float[4096,1,5120]", 4096 * 5120);
+  verdict = job.judge();
+  CHECK(verdict->desync);
+  CHECK(verdict->reasons.at(0).find("receives Float") != std::string::npos);
+}
+
 TEST_CASE("simulated jobs: a rank that stops calling, or dies without a dump, is named exactly") {
   for (unsigned seed = 0; seed < 120; ++seed) {
     CAPTURE(seed);
