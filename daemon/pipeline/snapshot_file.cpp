@@ -31,6 +31,10 @@ std::function<std::uint8_t(parsers::StackId, std::int64_t)> category_of_blocks(c
   std::unordered_set<std::int64_t> weights;
   for (const parsers::SnapshotBlock& block : snapshot.blocks)
     if (block.state == parsers::BlockState::allocated && judge.judge(block.stack).category == MemoryCategory::weights) weights.insert(block.size);
+  parsers::TraceEvent event;   // and those that are gone at the dump
+  for (const parsers::DeviceTrace& trace : snapshot.traces)
+    for (auto cursor = trace.events.events(); cursor.next(event);)
+      if (event.action == parsers::TraceAction::alloc && judge.judge(event.stack).category == MemoryCategory::weights) weights.insert(parsers::rounded_size(event.size));
   return [&judge, weights = std::move(weights)](parsers::StackId stack, std::int64_t size) {
     const signatures::StackJudgement judged = judge.judge(stack);
     const bool of_engine = stack == 0 || (judged.category == MemoryCategory::temporary && !judged.sure);

@@ -30,7 +30,7 @@ void StepGrowth::sample(const std::vector<std::int64_t>& by_stack) {
   }
 }
 
-std::optional<Leak> StepGrowth::leak() const {
+std::optional<Leak> StepGrowth::leak(const std::vector<std::int64_t>& at_end) const {
   if (samples_ < kLeast) return std::nullopt;
   Leak leak;
   leak.steps = samples_;
@@ -39,7 +39,7 @@ std::optional<Leak> StepGrowth::leak() const {
     if (downs_[stack] || ups_[stack] * 10 < changes * 8) continue;
     if (even_ && high_[stack] - low_[stack] > high_[stack] / 8) continue;
     const std::int64_t grown = wrapped_difference(last_[stack], first_[stack]);
-    if (grown <= 0) continue;
+    if (grown <= 0 || at_end[stack] < last_[stack] - last_[stack] / 8) continue;
     leak.stacks.push_back({static_cast<StackId>(stack), grown / static_cast<std::int64_t>(changes), last_[stack]});
   }
   if (leak.stacks.empty()) return std::nullopt;

@@ -20,9 +20,10 @@ class StepGrowth {
   // Live bytes of each stack now. All samples have as many stacks as the constructor was told.
   void sample(const std::vector<std::int64_t>& by_stack);
 
-  // Stacks that grew at nearly every step and never shrank: a cache that fills, or a batch that is longer, does not look like this. Empty
-  // where nothing did, or too few samples were taken. Leak::steps_left and anchor are the caller's.
-  std::optional<Leak> leak() const;
+  // Stacks that grew at nearly every step and never shrank: a cache that fills, or a batch that is longer, does not look like this; nor does
+  // what is gone at the end, given as a sample too. Empty where nothing grew, or too few samples were taken. Leak::steps_left and anchor are
+  // the caller's.
+  std::optional<Leak> leak(const std::vector<std::int64_t>& at_end) const;
 
  private:
   std::size_t skip_, samples_ = 0;

@@ -179,6 +179,7 @@ class TraceWalk {
   std::optional<RepeatFinder::Anchor> anchor_; // steps are told by it; empty: by marks, if at all
   std::vector<std::int64_t> marks_;            // ends of steps in the trace
   std::optional<StepGrowth> growth_;
+  std::vector<std::int64_t> at_oom_;           // by_stack_ then
 };
 
 void TraceWalk::find_moments() {
@@ -341,6 +342,7 @@ void TraceWalk::walk_blocks() {
       oom.state.active = running.active;
       oom.state.reserved = running.reserved;
       keep(oom.state);
+      if (growth_) at_oom_ = by_stack_;
     }
     timeline_.after_event(event.time_us, running.allocated, running.reserved, by_stack_);
   }
@@ -374,7 +376,7 @@ void TraceWalk::walk_blocks() {
 
 void TraceWalk::find_leak() {
   if (!growth_) return;
-  std::optional<Leak> leak = growth_->leak();
+  std::optional<Leak> leak = growth_->leak(out_.oom ? at_oom_ : by_stack_);
   if (!leak) return;
   if (anchor_) leak->anchor = anchor_->stack;
   if (leak->bytes_per_step > 0 && !out_.oom) {

@@ -180,7 +180,7 @@ TEST_CASE("growth by samples: nearly every step, never down; few samples only wh
   const auto grown = [](std::size_t warm_up, bool even, std::vector<std::int64_t> samples) {
     StepGrowth growth(2, warm_up, even);
     for (const std::int64_t bytes : samples) growth.sample({7, bytes});
-    return growth.leak();
+    return growth.leak({7, samples.back()});
   };
   const auto leak = grown(1, false, {500, 10, 20, 30, 40});
   REQUIRE(leak.has_value());
@@ -194,4 +194,8 @@ TEST_CASE("growth by samples: nearly every step, never down; few samples only wh
   CHECK(grown(0, false, {10, 20, 50, 60}).has_value());
   CHECK_FALSE(grown(0, true, {10, 20, 50}).has_value());         // three samples of growing batches
   CHECK(grown(0, true, {10, 20, 30}).has_value());
+  StepGrowth freed(1, 0, false);
+  for (const std::int64_t bytes : {10, 20, 30, 40}) freed.sample({bytes});
+  CHECK(freed.leak({40}).has_value());
+  CHECK_FALSE(freed.leak({3}).has_value());                      // given back after the loop
 }
