@@ -175,6 +175,25 @@ Result<std::optional<parsers::Bytes>> capacity_of(const PlanInput& input, const 
   return std::optional<parsers::Bytes>();
 }
 
+// A run that failed says what its configuration leaves open (images, routing); with that known a changed configuration is modelled. The
+// figures themselves are of the run as it was and do not calibrate another one.
+Result<signatures::Forecast> what_if(const PlanInput& input, const signatures::Diagnosis& diagnosis, const RunConfig& ran, const RunConfig& config, bool from_log) {
+  if (!from_log || input.settings.empty() || diagnosis.kind.empty()) return signatures::forecast_of(diagnosis, config);
+  const Result<signatures::Forecast> seen = signatures::forecast_of(diagnosis, ran);
+  if (!seen.ok()) return signatures::forecast_of(diagnosis, config);
+  RunConfig changed = seen->config();
+  if (Status status = put_settings(input, changed); !status.ok()) return std::move(status).error();
+  signatures::Diagnosis planned;         // the card stays, what was measured goes
+  planned.config = changed;
+  planned.frameworks = diagnosis.frameworks;
+  if (diagnosis.ledger) {
+    planned.ledger.emplace();
+    planned.ledger->capacity = diagnosis.ledger->capacity;
+    planned.ledger->outside_pytorch = diagnosis.ledger->outside_pytorch;
+  }
+  return signatures::forecast_of(planned, changed);
+}
+
 signatures::Phase phase_of(signatures::memory::Phase phase) {
   using From = signatures::memory::Phase;
   switch (phase) {
@@ -198,6 +217,7 @@ Result<MemoryPlan> make_memory_plan(const Knowledge& knowledge, PlanInput input,
   std::vector<std::string> ignored;
   if (Status status = read_texts(input, config, ignored); !status.ok()) return std::move(status).error();
   parsers::derive(config);
+  const RunConfig ran = config;          // what the logs' figures belong to
   if (Status status = put_settings(input, config); !status.ok()) return std::move(status).error();
   if (config.empty())
     return Error(ErrorCode::not_found, "there is no configuration to plan");
@@ -211,8 +231,9 @@ Result<MemoryPlan> make_memory_plan(const Knowledge& knowledge, PlanInput input,
     if (!diagnosis.ledger) diagnosis.ledger.emplace();
     diagnosis.ledger->capacity = *capacity;
   }
-  Result<signatures::Forecast> foretold = signatures::forecast_of(diagnosis, config);
+  Result<signatures::Forecast> foretold = what_if(input, diagnosis, ran, config, from_log);
   if (!foretold.ok()) return std::move(foretold).error();
+  config = foretold->config();
   const auto forecast = std::make_shared<const signatures::Forecast>(std::move(*foretold));
   // A run that was seen has a layout that can be, whatever was misread; one that is planned has to have one.
   if (!from_log) {

@@ -306,7 +306,10 @@ void apply_model_config(const FlatSettings& settings, Target& target) {
   if (ties.has("tie_word_embeddings"))
     target.put(Key::tied_embeddings, ties.yes("tie_word_embeddings"),
                ties.line("tie_word_embeddings"));
-  if (names.integer("num_attention_heads") && !names.has("num_key_value_heads") &&
+  // Falcon, GPT BigCode: one key/value head for all.
+  if (names.yes("multi_query") && !names.yes("new_decoder_architecture"))
+    target.put(Key::kv_heads, std::int64_t{1}, names.line("multi_query"));
+  else if (names.integer("num_attention_heads") && !names.has("num_key_value_heads") &&
       !names.has("multi_query_group_num") && !names.has("num_kv_heads"))
     target.put(Key::kv_heads, *names.integer("num_attention_heads"),
                names.line("num_attention_heads"));

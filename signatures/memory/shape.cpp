@@ -39,9 +39,9 @@ class Reader {
     const std::size_t before = wrong_.size();
     const Count value = optional(key, most);
     if (wrong_.size() == before && value == 0) {
-      if (config_.has(key))
+      if (config_.integer(key) == 0)
         wrong(std::string(key_info(key).name) + " is 0");
-      else if (!misread(key))
+      else if (!config_.has(key) && !misread(key))
         missing_.push_back(std::string(key_info(key).name));
     }
     return value;
@@ -128,7 +128,7 @@ void read_attention(const RunConfig& config, Reader& read, ModelShape& shape) {
   }
   shape.head_dim = read.optional(Key::head_dim);
   read.misread(Key::head_dim);
-  if (config.has(Key::head_dim) && shape.head_dim == 0) read.wrong("head_dim is 0");
+  if (config.integer(Key::head_dim) == 0) read.wrong("head_dim is 0");
   if (shape.head_dim == 0 && shape.heads > 0 && shape.hidden > 0) {
     if (shape.hidden % shape.heads != 0)
       read.wrong("hidden " + std::to_string(shape.hidden) + " is not divisible by " +

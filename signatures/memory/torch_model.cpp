@@ -190,10 +190,16 @@ Tensor TorchModel::attention(DecoderLayer& layer, const Tensor& x) {
   sizes.key_dim = sizes.value_dim = s.head_dim;
   sizes.sinks = layer.sinks != nullptr;
   sizes.mask = run_.mask;
+  // Liger-Kernel: transformers/monkey_patch.py (0.8.2): on a model that exists already (Trainer) the norms of queries and keys of Qwen 3 stay
+  // transformers' own; those of Qwen 3 VL and Gemma 3 are replaced.
+  const bool own = run_.fused_kernels && !run_.fused_norm && starts(s.model_type, "qwen3") && !starts(s.model_type, "qwen3_vl");
+  const auto inner = [&](const Tensor& y, Count rows, Parameter* weight) {
+    return own ? ops_.rms_norm_written_out(y, rows, *weight) : norm(y, rows, weight, nullptr);
+  };
   Tensor q = apply(layer.q, x, tokens);
-  if (layer.q_norm) q = norm(q, tokens * heads, layer.q_norm, nullptr);
+  if (layer.q_norm) q = inner(q, tokens * heads, layer.q_norm);
   Tensor k = apply(layer.k, x, tokens);
-  if (layer.k_norm) k = norm(k, tokens * kv, layer.k_norm, nullptr);
+  if (layer.k_norm) k = inner(k, tokens * kv, layer.k_norm);
   Tensor v = apply(layer.v, x, tokens);
   if (!s.learned_positions) {
     Tensor turned = ops_.rotate(ops_.reordered(q), tables, false, run_.program == "torchtitan");

@@ -385,6 +385,13 @@ Tensor Ops::rms_norm(const Tensor& x, Count rows, Parameter& weight, bool fused,
   return out;
 }
 
+Tensor Ops::rms_norm_written_out(const Tensor& x, Count rows, Parameter& weight) {
+  const bool before = std::exchange(fused_, false);
+  Tensor out = rms_norm(x, rows, weight);
+  fused_ = before;
+  return out;
+}
+
 // native_layer_norm: input, mean and inverse deviation kept.
 Tensor Ops::layer_norm(const Tensor& input, Count rows, Parameter& weight, Parameter& bias) {
   const Tensor x = autocast_ > 0 ? convert(input, 4) : input;  // on autocast's fp32 list

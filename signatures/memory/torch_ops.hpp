@@ -55,6 +55,8 @@ class Ops {
   // RMSNorm as transformers writes it (in fp32, then multiplied in the narrow type), or as one fused kernel.
   // wide: the product with the weight is made in fp32 too (GPT-OSS, Gemma).
   Tensor rms_norm(const Tensor& x, Count rows, Parameter& weight, bool fused = false, bool wide = false);
+  // The first of these two whatever kernels Liger replaces elsewhere.
+  Tensor rms_norm_written_out(const Tensor& x, Count rows, Parameter& weight);
   Tensor layer_norm(const Tensor& x, Count rows, Parameter& weight, Parameter& bias);
   Tensor add(const Tensor& a, const Tensor& b);
   // act(gate) * up

@@ -113,14 +113,28 @@ parsers::Result<Forecast> forecast_of(const Diagnosis& diagnosis, const parsers:
   if (!capacity)
     if (const auto stated = config.integer(Key::gpu_capacity_bytes)) capacity = Bytes(*stated);
   const RunConfig completed = completed_config(diagnosis, config);
-  const std::vector<memory::Observation> observations = observations_of(diagnosis);
+  std::vector<memory::Observation> observations = observations_of(diagnosis);
   parsers::Result<Forecast> made = Forecast::make(completed, observations, capacity, outside);
   if (!made.ok()) return made;
   const bool pictures = made->uncalibrated().shape.vision.has_value();
   if (pictures && uses_mock_data(config)) made->assume(std::string(kMockData));
+  const auto gradients_were_there = [&observations] {
+    for (memory::Observation& seen : observations) seen.before_gradients = false;
+  };
   std::optional<Settled> settled = settle_open_amount(completed, made->uncalibrated(), observations,
                                                          routed_to_this_rank(diagnosis, completed, made->uncalibrated()));
-  if (!settled) return made;
+  if (!settled) {
+    // Nothing is open: what is beyond the model may be the gradients of an earlier micro batch of the same step.
+    const auto failed = std::find_if(observations.begin(), observations.end(), [](const memory::Observation& o) { return o.kind == memory::Observation::Kind::failed_allocation; });
+    if (failed == observations.end() || !had_gradients(completed, made->uncalibrated(), *failed)) return made;
+    gradients_were_there();
+    parsers::Result<Forecast> again = Forecast::make(completed, observations, capacity, outside);
+    if (!again.ok()) return made;
+    if (pictures && uses_mock_data(config)) again->assume(std::string(kMockData));
+    again->assume("it died in a later micro batch of the first step, beside the gradients of those before it: so much was allocated");
+    return again;
+  }
+  if (settled->with_gradients) gradients_were_there();
   parsers::Result<Forecast> better = Forecast::make(settled->config, observations, capacity, outside);
   if (!better.ok()) return made;
   if (pictures && uses_mock_data(config)) better->assume(std::string(kMockData));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@ using parsers::RunConfig;
 namespace {
 
 constexpr int kSteps = 24;                     // bisections of an open amount
+constexpr std::int64_t kMostImages = 32;       // of one sample, tried one after the other
 constexpr double kUneven = 1.05;               // rows over the mean from which a request is a sign of uneven routing
 constexpr std::int64_t kWorthIt = std::int64_t{256} << 20;   // bytes; a smaller gap settles nothing
 
@@ -41,6 +43,31 @@ std::string two_digits(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f", value);
   return text;
+}
+
+// Bytes of the forward pass's highest moment that do not grow with the layers done: all but what layers keep.
+Bytes beside_layers(const memory::Estimate& estimate) {
+  Bytes sum;
+  for (const memory::PhaseEstimate& phase : estimate.highest().phases) {
+    if (phase.phase != memory::Phase::forward) continue;
+    for (const memory::Term& term : phase.terms)
+      if (term.name != memory::term::kActivations && term.name != memory::term::kMoe && term.name != memory::term::kOptimizer) sum += term.mid;
+  }
+  // Of the states, the masters are there from the start.
+  for (const memory::PhaseEstimate& phase : estimate.highest().phases)
+    if (phase.phase == memory::Phase::first_step)
+      for (const memory::Term& term : phase.terms)
+        if (term.name == memory::term::kOptimizer) sum += term.mid;
+  return sum;
+}
+
+// The least share of the layers that a forward pass had done when it failed: if routing was as uneven as can be (`worst`: bytes of the whole
+// pass then). 1: nothing follows (another phase, several stages).
+double least_share_done(const memory::Observation& failed, const memory::Estimate& estimate, std::optional<Bytes> worst) {
+  if (failed.phase != memory::Phase::forward || !failed.before_states || estimate.layout.pipeline > 1 || !worst) return 1;
+  const double beside = static_cast<double>(beside_layers(estimate).count());
+  const double all = static_cast<double>(worst->count()) - beside, done = static_cast<double>(failed.bytes.count()) - beside;
+  return all > 0 && done > 0 ? std::min(1.0, done / all) : 1;
 }
 
 // No step was completed that the log would show.
@@ -124,6 +151,15 @@ RunConfig completed_config(const Diagnosis& diagnosis, RunConfig config) {
   return config;
 }
 
+bool had_gradients(const RunConfig& config, const memory::Estimate& estimate, const memory::Observation& failed) {
+  if (!failed.before_gradients || config.integer(Key::gradient_accumulation).value_or(1) < 2) return false;
+  memory::Observation later = failed;
+  later.before_gradients = false;
+  const std::int64_t first_gap = failed.bytes.count() - memory::modelled(failed, estimate).count();
+  const std::int64_t later_gap = failed.bytes.count() - memory::modelled(later, estimate).count();
+  return first_gap > kWorthIt && std::abs(later_gap) < first_gap;
+}
+
 std::optional<double> routed_to_this_rank(const Diagnosis& diagnosis, const RunConfig& config, const memory::Estimate& estimate) {
   const memory::ModelShape& shape = estimate.shape;
   if (!diagnosis.ledger || !diagnosis.ledger->tried || !shape.has_experts() || estimate.layout.expert <= 1 || estimate.model != "megatron") return std::nullopt;
@@ -162,6 +198,33 @@ std::optional<Settled> settle_open_amount(const RunConfig& config, const memory:
     return memory::modelled(*failed, *made);
   };
   const memory::ModelShape& shape = estimate.shape;
+  // A tower of fixed image size takes whole images: the number a sample, and whether gradients of an earlier micro batch were there, that
+  // meet the figures best.
+  const std::int64_t side = shape.vision && shape.vision->patch > 0 ? config.integer(Key::vision_image_size).value_or(0) / shape.vision->patch : 0;
+  if (shape.vision && shape.vision->patches == 0 && side > 0 && side < 1024) {
+    const std::int64_t batch = std::max<std::int64_t>(1, config.integer(Key::micro_batch).value_or(1)), merge = shape.vision->merge * shape.vision->merge;
+    const std::int64_t room = std::min<std::int64_t>(config.integer(Key::seq_length).value_or(0) / std::max<std::int64_t>(1, side * side / merge), kMostImages);
+    const bool accumulates = failed->before_gradients && config.integer(Key::gradient_accumulation).value_or(1) > 1;
+    std::optional<Settled> best;
+    std::int64_t nearest = failed->bytes.count() / 50;   // 2 %
+    for (std::int64_t images = 1; images <= room; ++images) {
+      RunConfig changed = config;
+      changed.set(Key::images, images * batch, "inferred: from what was allocated when it failed");
+      const parsers::Result<memory::Estimate> made = memory::estimate(changed);
+      if (!made.ok()) break;
+      for (const bool later : {false, true}) {
+        if (later && !accumulates) continue;
+        memory::Observation seen = *failed;
+        if (later) seen.before_gradients = false;
+        const std::int64_t gap = std::abs(failed->bytes.count() - memory::modelled(seen, *made).count());
+        if (gap >= nearest) continue;
+        nearest = gap;
+        best = Settled{changed, later, std::to_string(images) + (images == 1 ? " image" : " images") + " in a sample, from what was allocated when it failed" +
+                                           (later ? " in a later micro batch of the first step" : "") + ": the log states no images"};
+      }
+    }
+    if (best) return best;
+  }
   if (shape.vision && !shape.vision->frozen && shape.vision->patches == 0) {
     const std::int64_t batch = std::max<std::int64_t>(1, config.integer(Key::micro_batch).value_or(1)), merge = shape.vision->merge * shape.vision->merge;
     const std::int64_t most = std::min<std::int64_t>(std::max<std::int64_t>(0, config.integer(Key::seq_length).value_or(0)), 1 << 14);   // merged patches of one sample
@@ -175,7 +238,7 @@ std::optional<Settled> settle_open_amount(const RunConfig& config, const memory:
     };
     const std::int64_t tokens = solve(most, [&](std::int64_t n) { return n == 0 ? std::optional<Bytes>(Bytes()) : model(with(n)); }, failed->bytes);
     if (tokens > 0)
-      return Settled{with(tokens), std::to_string(tokens * merge * batch) + " image patches in a micro batch, " +
+      return Settled{with(tokens), false, std::to_string(tokens * merge * batch) + " image patches in a micro batch, " +
                                        (tokens == most ? "as many as its tokens allow" : "from what was allocated when it failed") +
                                        ": the log states no images"};
   }
@@ -188,9 +251,18 @@ std::optional<Settled> settle_open_amount(const RunConfig& config, const memory:
       return changed;
     };
     const std::int64_t most = std::min<std::int64_t>(100 * (estimate.layout.expert - 1), 100000);
-    const std::int64_t hundredths = solve(most, [&](std::int64_t n) { return model(with(n)); }, failed->bytes);
+    const std::int64_t least = solve(most, [&](std::int64_t n) { return model(with(n)); }, failed->bytes);
+    // In the forward pass it is not known which layer failed: the first that could have at the worst routing, the last at the least uneven
+    // one. The middle is taken.
+    std::int64_t hundredths = least;
+    if (const double done = least > 0 && least < most ? least_share_done(*failed, estimate, model(with(most))) : 1; done > 0 && done < 1) {
+      const double share = (1 + done) / 2, beside = static_cast<double>(beside_layers(estimate).count());
+      const double target = beside + (static_cast<double>(failed->bytes.count()) - beside) / share;
+      hundredths = solve(most, [&](std::int64_t n) { return model(with(n)); }, Bytes(static_cast<std::int64_t>(target)));
+    }
     if (hundredths > 0) {
-      return Settled{with(hundredths), "this rank's experts receive at least " + two_digits(1 + static_cast<double>(hundredths) / 100) +
+      return Settled{with(hundredths), false, "this rank's experts receive " + (hundredths > least ? std::string("between ") + two_digits(1 + static_cast<double>(least) / 100) + " (the last layer failed) and " + two_digits(1 + static_cast<double>(most) / 100) + ", taken as " : std::string("at least ")) +
+                                                    two_digits(1 + static_cast<double>(hundredths) / 100) +
                                            " times the mean number of rows: so much was allocated when it failed" +
                                            (worst_layer ? "; in the layer that failed it was " + two_digits(*worst_layer) + " times" : "")};
     }

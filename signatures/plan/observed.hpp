@@ -27,10 +27,15 @@ parsers::RunConfig completed_config(const Diagnosis& diagnosis, parsers::RunConf
 // the run failed. Empty: nothing is open, or the failure does not show more than the model has.
 struct Settled {
   parsers::RunConfig config;
+  bool with_gradients = false;         // the gradients of an earlier micro batch of the step were there already
   std::string text;                    // one sentence, for the assumptions
 };
 std::optional<Settled> settle_open_amount(const parsers::RunConfig& config, const memory::Estimate& estimate,
                                           const std::vector<memory::Observation>& observations, std::optional<double> worst_layer = std::nullopt);
+
+// A failure in the first step's forward pass or loss, of a run that accumulates: in the first micro batch there are no gradients yet, in a
+// later one there are. True where the figures are those of a later one.
+bool had_gradients(const parsers::RunConfig& config, const memory::Estimate& estimate, const memory::Observation& failed);
 
 // Rows that this rank's experts received in the layer that failed, over the mean: from the size of the failed request, where the traceback
 // says that it was a tensor of these rows. Megatron only.

@@ -37,6 +37,23 @@ TEST_CASE("the peak of the changed run comes true") {
     }
     CHECK_MESSAGE(found, fix << " is not proposed");
   }
-  CHECK(rows >= 10);
+  CHECK(rows >= 17);
   CHECK(first >= 8);
+}
+
+TEST_CASE("images, routing and the micro batch in which it died follow from the failure where the log does not state them") {
+  const std::string folder = TRIAGE_SOURCE_DIR "/tests/corpus/memory/closed-loop/";
+  const auto told = [&](const char* name, const char* part) {
+    const daemon::Answer answer = tests::scan_paths({folder + name + ".log.gz"});
+    REQUIRE(answer.incidents.size() == 1);
+    bool found = false;
+    for (const signatures::Fix& fix : answer.incidents[0].plan.fixes)
+      for (const std::string& text : fix.assumes) found = found || text.find(part) != std::string::npos;
+    CHECK_MESSAGE(found, name << ": " << part);
+  };
+  // Two images a sample were there, and the gradients of the first of two micro batches.
+  told("hf-llava", "2 images in a sample, from what was allocated when it failed in a later micro batch of the first step");
+  // The failed request held the rows of all eight ranks.
+  told("megatron-moe-ep8", "in the layer that failed it was 8.00 times");
+  told("megatron-moe-ep4", "(the last layer failed) and 4.00, taken as");
 }
