@@ -175,6 +175,7 @@ void complete_from_type(const std::string& type, parsers::RunConfig& config) {
     if (!starts(type, "qwen3_next") && config.has(Key::hidden)) fill.number(Key::head_dim, 128);
   }
   if (starts(type, "gemma") && config.has(Key::hidden)) fill.number(Key::head_dim, 256);
+  if (type == "olmoe" || type == "olmo2" || type == "olmo3") fill.flag(Key::qk_norm, true);
   if (type == "gpt_oss") fill.number(Key::head_dim, 64), fill.flag(Key::qkv_bias, true);
   if (starts(type, "gemma")) fill.flag(Key::tied_embeddings, true);
   if (starts(type, "gemma3")) fill.flag(Key::qk_norm, true);

@@ -49,7 +49,7 @@ Tensor TorchModel::loss(Tensor hidden) {
   tape_.section = Tag::logits;
   Parameter& weight = *head.weight;
   if (run_.loss == LossKind::logits) {
-    Tensor logits = ops_.linear(hidden, n, v, weight);
+    Tensor logits = ops_.linear(hidden, n, v, weight, head.bias);
     hidden = {};
     Tensor out = whole_loss(ops_, logits, n);
     // accelerate's convert_outputs_to_fp32 copies the narrow logits of an autocast model once more.

@@ -36,13 +36,14 @@ TorchModel::TorchModel(const TorchRun& run, tape::Tape& tape)
   if (run.embedding) {
     if (s.vision && s.vision->layers > 0) add_vision();
     embedding = add(s.vocab / run.tensor * s.hidden, trainable, root_unit);
-    if (s.learned_positions > 0) learned_positions = add(s.learned_positions * s.hidden, trainable, root_unit);
+    if (s.learned_positions > 0) learned_positions = add((s.learned_positions + (s.model_type == "opt" ? 2 : 0)) * s.hidden, trainable, root_unit);
   }
   for (Count i = run.first_layer; i < run.last_layer; ++i) add_layer(i);
   if (run.head) {
     final_norm = add(s.hidden, trainable, root_unit);
     if (s.layernorm) final_norm_bias = add(s.hidden, trainable, root_unit);
     head.out = s.vocab / run.tensor;
+    if (s.model_type == "phi") head.bias = add(head.out, trainable, root_unit);
     head.weight = s.tied && embedding ? embedding : add(head.out * s.hidden, trainable, root_unit);
   }
 }
@@ -105,7 +106,7 @@ void TorchModel::add_layer(Count index) {
     if (s.layernorm) bias = add(width, trainable, unit);
   };
   norm(s.hidden, layer.norm1, layer.norm1_bias);
-  norm(s.hidden, layer.norm2, layer.norm2_bias);
+  if (!run_.shared_norm) norm(s.hidden, layer.norm2, layer.norm2_bias);
   if (starts(s.model_type, "gemma2") || starts(s.model_type, "gemma3")) {
     layer.norm3 = add(s.hidden, trainable, unit);
     layer.norm4 = add(s.hidden, trainable, unit);
@@ -126,14 +127,19 @@ void TorchModel::add_layer(Count index) {
     layer.o = linear("o_proj", heads * m.v_dim, s.hidden, false, trainable, unit);
   } else {
     const Count q = s.query_width() / t, k = std::max<Count>(s.head_dim, s.key_width() / t);
-    layer.q = linear("q_proj", s.hidden, q, s.qkv_bias, trainable, unit);
-    layer.k = linear("k_proj", s.hidden, k, s.qkv_bias, trainable, unit);
-    layer.v = linear("v_proj", s.hidden, k, s.qkv_bias, trainable, unit);
+    if (run_.fused_qkv) {
+      layer.q = linear("query_key_value", s.hidden, q + 2 * k, s.qkv_bias, trainable, unit);
+    } else {
+      layer.q = linear("q_proj", s.hidden, q, s.qkv_bias, trainable, unit);
+      layer.k = linear("k_proj", s.hidden, k, s.qkv_bias, trainable, unit);
+      layer.v = linear("v_proj", s.hidden, k, s.qkv_bias, trainable, unit);
+    }
     // attention_bias means all four but for Qwen 2, whose output has none.
     layer.o = linear("o_proj", q, s.hidden, s.linear_bias || (s.qkv_bias && !starts(s.model_type, "qwen2")), trainable, unit);
     if (s.qk_norm) {
-      layer.q_norm = add(s.head_dim, trainable, unit);
-      layer.k_norm = add(s.head_dim, trainable, unit);
+      const bool whole = starts(s.model_type, "olmo");  // one norm over all heads
+      layer.q_norm = add(whole ? q : s.head_dim, trainable, unit);
+      layer.k_norm = add(whole ? k : s.head_dim, trainable, unit);
     }
   }
   if (s.model_type == "gpt_oss") layer.sinks = add(s.heads, trainable, unit);
@@ -196,18 +202,27 @@ Tensor TorchModel::attention(DecoderLayer& layer, const Tensor& x) {
   const auto inner = [&](const Tensor& y, Count rows, Parameter* weight) {
     return own ? ops_.rms_norm_written_out(y, rows, *weight) : norm(y, rows, weight, nullptr);
   };
-  Tensor q = apply(layer.q, x, tokens);
-  if (layer.q_norm) q = inner(q, tokens * heads, layer.q_norm);
-  Tensor k = apply(layer.k, x, tokens);
-  if (layer.k_norm) k = inner(k, tokens * kv, layer.k_norm);
-  Tensor v = apply(layer.v, x, tokens);
+  Tensor q = apply(layer.q, x, tokens), k, v;
+  if (run_.fused_qkv) {
+    std::vector<Tensor> parts = ops_.split(q, {tokens * heads * s.head_dim, tokens * kv * s.head_dim, tokens * kv * s.head_dim});
+    q = std::move(parts[0]), k = std::move(parts[1]), v = std::move(parts[2]);
+  } else {
+    if (layer.q_norm) q = inner(q, tokens * heads, layer.q_norm);
+    k = apply(layer.k, x, tokens);
+    if (layer.k_norm) k = inner(k, tokens * kv, layer.k_norm);
+    v = apply(layer.v, x, tokens);
+  }
   if (!s.learned_positions) {
     Tensor turned = ops_.rotate(ops_.reordered(q), tables, false, run_.program == "torchtitan");
     k = ops_.rotate(ops_.reordered(k), tables, false, run_.program == "torchtitan");
     q = std::move(turned);
   }
-  Tensor out = ops_.attention(q, k, v, sizes, run_.kernel);
+  // The math path works in fp32 on 16-bit operands (aten transformers/attention.cpp, allowFP16BF16ReductionMathSDP is off).
+  const int narrow = q.width;
+  if (run_.kernel == tape::AttentionKernel::math && run_.autocast == 0) q = ops_.convert(q, 4), k = ops_.convert(k, 4), v = ops_.convert(v, 4);
+  Tensor out = ops_.convert(ops_.attention(q, k, v, sizes, run_.kernel), narrow);
   q = {}, k = {}, v = {};
+  if (run_.partial_rotary && run_.kernel == tape::AttentionKernel::flash) out = ops_.copy(out);
   return apply(layer.o, out, tokens);
 }
 
@@ -250,10 +265,12 @@ Tensor TorchModel::latent_attention(DecoderLayer& layer, const Tensor& x) {
   sizes.value_dim = m.v_dim;
   Tensor out = ops_.attention(query, key, value, sizes, run_.kernel);
   query = {}, key = {}, value = {};
+  if (run_.kernel == tape::AttentionKernel::flash) out = ops_.copy(out);  // as with a partial rotation
   return apply(layer.o, out, tokens);
 }
 
 Tensor TorchModel::activated(const Tensor& x, ActivationForm form) {
+  if (form == ActivationForm::relu) return ops_.soft_max(x);  // keeps its result, as a soft-max does
   if (form == ActivationForm::quick_gelu) return ops_.quick_gelu(x);
   return form == ActivationForm::written_out ? ops_.gelu_written_out(x) : ops_.activation(x);
 }
@@ -352,6 +369,16 @@ Tensor TorchModel::decoder_layer(std::size_t index, Tensor hidden) {
   const auto whole = [&](Tensor x) { return split ? ops_.gather(x, tokens * s.hidden, 0) : std::move(x); };
   const auto part = [&](Tensor x) { return split ? ops_.sum_rows(x, stream_rows * s.hidden, true) : std::move(x); };
   Tensor inner = whole(norm(hidden, stream_rows, layer.norm1, layer.norm1_bias));
+  if (run_.parallel_blocks) {
+    Tensor attended = part(attention(layer, inner));
+    Tensor second = layer.norm2 ? whole(norm(hidden, stream_rows, layer.norm2, layer.norm2_bias)) : inner;
+    inner = {};
+    Tensor fed = part(mlp(layer.mlp, second, tokens));
+    second = {};
+    Tensor sum = ops_.add(fed, attended);
+    fed = {}, attended = {};
+    return ops_.add(sum, hidden);
+  }
   inner = part(s.mla ? latent_attention(layer, inner) : attention(layer, inner));
   if (layer.norm3) inner = norm(inner, stream_rows, layer.norm3, nullptr);
   if (run_.hidden_dropout > 0) inner = ops_.dropout(inner);

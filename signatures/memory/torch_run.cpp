@@ -134,8 +134,23 @@ std::string model_setting(const RunConfig& config, std::initializer_list<std::st
 ActivationForm activation_form(std::string_view name, std::string_view otherwise) {
   if (name.empty()) name = otherwise;
   if (name == "quick_gelu") return ActivationForm::quick_gelu;
+  if (name == "relu") return ActivationForm::relu;
   if (name == "gelu_new" || name == "gelu_fast" || name == "gelu_accurate") return ActivationForm::written_out;
   return ActivationForm::one_kernel;
+}
+
+// transformers: models/{phi,gpt_neox,falcon,cohere,bloom}/modeling_*.py.
+void read_blocks(const RunConfig& config, std::string_view type, TorchRun& run) {
+  const auto no = [&](std::string_view name) { return model_setting(config, {name}, kDecoderParts) == "false"; };
+  const bool newer = model_setting(config, {"new_decoder_architecture"}, kDecoderParts) == "true";
+  const bool cohere = type == "cohere" || type == "cohere2";
+  run.parallel_blocks = type == "phi" || cohere || (type == "gpt_neox" && !no("use_parallel_residual")) || (type == "falcon" && (newer || !no("parallel_attn")));
+  run.shared_norm = type == "phi" || cohere || (type == "falcon" && run.parallel_blocks && !newer);
+  std::string share = model_setting(config, {"partial_rotary_factor", "rotary_pct", "rope_parameters.partial_rotary_factor"}, kDecoderParts);
+  if (share.empty() && (type == "phi" || type == "gpt_neox" || type.substr(0, 3) == "glm" || type == "nemotron" || type == "stablelm")) share = "0.5";
+  const auto turned = parsers::read_double(share);
+  run.partial_rotary = turned && *turned > 0 && *turned < 1;
+  run.fused_qkv = type == "gpt_neox" || type == "falcon" || type == "bloom";
 }
 
 // Which tower it is: by its own model_type, else by the family. Defaults of the configuration classes of transformers' models clip, siglip,
@@ -170,10 +185,10 @@ constexpr std::array<std::string_view, 9> kAttentionNames = {"eager", "unfused",
 void read_attention(const RunConfig& config, TorchRun& run, Assumptions& assumptions) {
   std::string name = word(config, Key::attention);
   if (name.empty()) {
-    const bool sinks = run.shape.model_type == "gpt_oss";
-    name = sinks ? "eager" : "sdpa";
+    const bool none = run.shape.model_type == "gpt_oss" || run.shape.model_type == "bloom";
+    name = none ? "eager" : "sdpa";
     if (run.program != "torchtitan")
-      assume(assumptions, "attention", sinks ? "eager: GPT-OSS has no sdpa path" : "sdpa, transformers' default: not stated");
+      assume(assumptions, "attention", none ? "eager: " + run.shape.model_type + " has no sdpa path" : "sdpa, transformers' default: not stated");
   }
   if (std::none_of(kAttentionNames.begin(), kAttentionNames.end(), [&](std::string_view known) { return has(name, known); }))
     assume(assumptions, "attention", "as sdpa: '" + name.substr(0, 60) + "' is not known");
@@ -189,6 +204,8 @@ void read_attention(const RunConfig& config, TorchRun& run, Assumptions& assumpt
     run.kernel = grouped ? AttentionKernel::math : AttentionKernel::efficient;
   } else {
     run.kernel = run.shape.head_dim > 256 ? AttentionKernel::math : AttentionKernel::flash;
+    // Falcon's one key/value head is spread over the queries' heads by the math path.
+    if (run.shape.model_type == "falcon" && grouped) run.kernel = AttentionKernel::math;
     if (run.shape.sliding_window > 0 && run.shape.sliding_window < run.seq && run.program != "torchtitan") {
       // masking_utils.py makes a mask then; with one sdpa expands keys and values.
       run.kernel = AttentionKernel::efficient;
@@ -350,15 +367,13 @@ parsers::Result<TorchRun> torch_run(const RunConfig& config, Assumptions& assump
     assume(assumptions, "model_type",
            (type.empty() ? std::string("the model type is not stated") : "model type '" + type.substr(0, 60) + "' is not known") +
                ": layers are taken as Llama's, of the sizes that are stated");
-  for (const std::string_view parallel : {"phi", "gpt_neox", "falcon", "cohere"})
-    if (parallel == "phi" ? type == parallel : type.substr(0, parallel.size()) == parallel)
-      assume(assumptions, "model_type", "attention and MLP one after the other, each with its norm: '" + type.substr(0, 60) + "' runs both on one norm's output");
   if (run.shape.vision) {
     VisionShape& vision = *run.shape.vision;
     read_tower(config, type, vision, run.tower);
   }
   run.activation = activation_form(model_setting(config, {"activation_function", "hidden_act", "hidden_activation"}, kDecoderParts),
-                                         type == "gpt2" || type == "phi" || type == "gpt_bigcode" ? "gelu_new" : "");
+                                         type == "gpt2" || type == "phi" ? "gelu_new" : type == "opt" ? "relu" : "");
+  read_blocks(config, type, run);
   if (run.shape.vocab == 0) run.shape.vocab = run.shape.padded_vocab;
   std::string missing;
   std::string wrong;

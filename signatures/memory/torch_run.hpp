@@ -53,8 +53,8 @@ struct ShardSetup {
 // Towers. merged: Qwen-VL and its kin (rotary positions, patches of any number, mergers). Of fixed image size: CLIP (a class token, a norm
 // before the blocks), SigLIP, InternViT (a class token, learnt scales of the branches).
 enum class TowerKind : std::uint8_t { merged, clip, siglip, internvit };
-// Activation functions by what they keep: one kernel; x sigmoid(1.702 x); the tanh form written out in operations.
-enum class ActivationForm : std::uint8_t { one_kernel, quick_gelu, written_out };
+// Activation functions by what they keep: one kernel (its input); x sigmoid(1.702 x); the tanh form written out in operations; ReLU (its result).
+enum class ActivationForm : std::uint8_t { one_kernel, quick_gelu, written_out, relu };
 
 struct TowerSetup {
   TowerKind kind = TowerKind::merged;
@@ -70,6 +70,9 @@ struct TorchRun {
   ModelShape shape;
   TowerSetup tower;
   ActivationForm activation = ActivationForm::one_kernel;  // of the MLP
+  bool parallel_blocks = false, shared_norm = false;  // attention and MLP read the same input (and one norm of it): Phi, GPT-NeoX, Falcon
+  bool partial_rotary = false;   // queries and keys are put together again: another layout, which the kernel's output takes over and is copied out of
+  bool fused_qkv = false;        // one projection whose output the values are a view of: all of it stays
   Count batch = 1, seq = 0;      // of one micro batch on one rank; tokens of one sample after context parallel
   Count accumulation = 1;
   int stored_width = 2;          // of the weights that the optimizer steps
