@@ -88,6 +88,10 @@ class CoreReader {
       if (head.size() < 12) return done();
       const std::uint64_t name_size = le<std::uint32_t>(head, 0), size = le<std::uint32_t>(head, 4);
       const std::uint32_t type = le<std::uint32_t>(head, 8);
+      if (name_size == 0 && size == 0 && type == 0) {   // no writer makes one: the notes were never written
+        core_.truncated = true;
+        return done();
+      }
       const std::uint64_t description = at + 12 + padded(name_size);
       const std::uint64_t next = description + padded(size);
       if (next > end) core_.truncated = true;

@@ -28,6 +28,7 @@ SnapshotReader::~SnapshotReader() = default;
 
 bool SnapshotReader::feed(std::string_view portion) {
   if (machine_->state != PickleState::more) return false;
+  if (machine_->pickle.offset() == 0 && rest_.empty() && !portion.empty()) json_ = portion.front() == '{' || portion.front() == '[';
   if (!rest_.empty()) {
     rest_ += portion;
     portion = rest_;
@@ -52,6 +53,7 @@ Result<AllocatorSnapshot> SnapshotReader::finish() {
   std::optional<Error> cut;
   if (machine_->state == PickleState::failed) {
     Error error = Error(pickle.fault_code(), "cannot read the snapshot: " + pickle.fault()).at(at(pickle.fault_offset()));
+    if (!pickle.started() && json_) return std::move(error).because("the file begins like JSON").help("torch.cuda.memory._dump_snapshot(FILE) writes a pickle; give that");
     if (pickle.fault_code() == ErrorCode::unsupported || !pickle.started()) return error;
     cut = std::move(error);
   } else if (machine_->state == PickleState::more) {

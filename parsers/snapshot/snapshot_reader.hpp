@@ -31,6 +31,7 @@ class SnapshotReader {
  private:
   struct Machine;
   std::string file_, rest_;
+  bool json_ = false;                          // it begins like JSON
   std::unique_ptr<Machine> machine_;
 };
 

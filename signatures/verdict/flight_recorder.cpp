@@ -144,7 +144,7 @@ class Judge {
     const Node& node = nodes_[n];
     const auto last = enqueued(node, key);
     if (!last || *last < sequence || pending(n, key, sequence)) return false;
-    if (!node.recording->pending_dropped) return true;
+    if (!node.recording->pending_dropped || node.recording->pending.empty()) return true;
     return node.recording->pending.back().group != node.groups.at(key) || node.recording->pending.back().sequence > sequence;
   }
 
