@@ -109,7 +109,7 @@ inline std::vector<std::string> all_kinds() {
           "sched.time_limit", "sched.node_fail", "sched.preempted", "sched.cancelled", "sched.evicted",
           "sched.requeued", "sched.launch",
           "io.enospc", "io.emfile", "io.stale", "io.eio", "ckpt.corrupt", "ckpt.missing", "ckpt.mismatch",
-          "num.nan", "num.spike", "data.index", "data.worker", "data.missing", "data.corrupt", "data.empty", "data.tokenizer", "config.assertion", "config.arguments", "config.attention", "config.batch_size", "config.deepspeed",
+          "num.nan", "num.spike", "data.index", "data.worker", "data.missing", "data.corrupt", "data.empty", "data.tokenizer", "data.multimodal", "config.assertion", "config.arguments", "config.attention", "config.batch_size", "config.deepspeed",
           "config.divisibility", "config.key", "config.model", "config.parallelism", "config.sequence", "config.trainer",
           "env.import", "env.version", "env.compile", "env.permission", "net.hub", "user.exception",
           "proc.sigint", "gpu.oom", "jax.oom", "host.oom"};
