@@ -50,7 +50,7 @@ class ElasticTableReader final : public EventReader {
   std::span<const std::string_view> triggers() const override {
     // A log may begin inside the table, so each row opens it too.
     static constexpr std::array<std::string_view, 6> kTriggers{"Root Cause (first observed failure)", "Root Cause:", "Failures:",
-                                                               "  time      : ", "  rank      : ", "  exitcode  : "};
+                                                               "  time      : 20", "  rank      : ", "  exitcode  : "};
     return kTriggers;
   }
   bool open() const override { return open_; }

@@ -12,35 +12,46 @@ namespace {
 
 constexpr std::size_t kGram = 4;
 constexpr std::size_t kLongestStride = 13;
+constexpr std::size_t kHead = 4096;  // bytes of a literal that grams are taken of
 
-// Letters of both cases fall together; so do some other pairs, which the comparison tells apart.
 std::uint32_t gram_at(const char* p) {
   std::uint32_t v;
   std::memcpy(&v, p, sizeof v);
-  return v | 0x20202020u;
+  return v;
 }
+// Letters of both cases fall together; so do some other pairs, which the comparison tells apart.
+std::uint32_t folded(std::uint32_t gram) { return gram | 0x20202020u; }
 std::uint64_t window_at(const char* p) {
   std::uint64_t v;
   std::memcpy(&v, p, sizeof v);
   return v | 0x2020202020202020u;
 }
 
-// Start of the window of `size` bytes whose `stride` grams are rarest in healthy logs.
-std::size_t rarest_window(const std::string& text, std::size_t size, std::size_t stride, const std::unordered_map<std::uint32_t, unsigned>& counts) {
-  std::size_t best = 0;
+// Of the places `residue`, `residue + stride`, ... in the text the one whose gram is rarest in healthy logs.
+std::size_t rarest_gram(std::string_view text, std::size_t residue, std::size_t stride, const std::unordered_map<std::uint32_t, unsigned>& counts) {
+  std::size_t best = residue;
   unsigned least = ~0u;
-  for (std::size_t start = 0; start + size <= text.size(); ++start) {
-    unsigned sum = 0;
-    for (std::size_t k = 0; k < stride; ++k) {
-      const auto at = counts.find(gram_at(text.data() + start + k));
-      if (at != counts.end()) sum += at->second;
-    }
-    if (sum < least) {
-      least = sum;
-      best = start;
+  for (std::size_t at = residue; at + kGram <= text.size(); at += stride) {
+    const auto found = counts.find(folded(gram_at(text.data() + at)));
+    const unsigned count = found == counts.end() ? 0 : found->second;
+    if (count < least) {
+      least = count;
+      best = at;
     }
   }
   return best;
+}
+
+// The gram, or with letters of either case all 16 at most.
+std::vector<std::uint32_t> spellings(std::uint32_t gram, bool caseless) {
+  std::vector<std::uint32_t> out{gram};
+  for (int byte = 0; caseless && byte < 4; ++byte) {
+    const auto c = static_cast<char>(gram >> (8 * byte) & 0xFF);
+    if (!parsers::is_alpha(c)) continue;
+    const std::size_t count = out.size();
+    for (std::size_t i = 0; i < count; ++i) out.push_back(out[i] ^ (0x20u << (8 * byte)));
+  }
+  return out;
 }
 
 }  // namespace
@@ -56,11 +67,10 @@ GramFilter::GramFilter(std::vector<Literal> literals, std::vector<std::uint32_t>
   std::size_t shortest = literals_.front().text.size();
   for (const Literal& literal : literals_) shortest = std::min(shortest, literal.text.size());
   stride_ = std::clamp(shortest - (kGram - 1), kLeast - (kGram - 1), kLongestStride);
-  const std::size_t window = stride_ + kGram - 1;
 
   std::unordered_map<std::uint32_t, unsigned> counts;
   const std::string_view healthy = background();
-  for (std::size_t i = 0; i + kGram <= healthy.size(); ++i) ++counts[gram_at(healthy.data() + i)];
+  for (std::size_t i = 0; i + kGram <= healthy.size(); ++i) ++counts[folded(gram_at(healthy.data() + i))];
 
   struct Row {
     std::uint32_t slot;
@@ -69,9 +79,13 @@ GramFilter::GramFilter(std::vector<Literal> literals, std::vector<std::uint32_t>
   std::vector<Row> rows;
   for (std::uint32_t i = 0; i < literals_.size(); ++i) {
     const std::string& text = literals_[i].text;
-    const std::size_t skip = rarest_window(text.substr(0, 4096), window, stride_, counts);
-    for (std::size_t k = 0; k < stride_; ++k)
-      rows.push_back({slot(gram_at(text.data() + skip + k)), {window_at(text.data() + skip), i, static_cast<std::uint16_t>(k), static_cast<std::uint16_t>(skip)}});
+    const std::string_view head = std::string_view(text).substr(0, kHead);
+    for (std::size_t k = 0; k < stride_; ++k) {
+      const std::size_t place = rarest_gram(head, k, stride_, counts);
+      const std::size_t skip = std::min(place, head.size() - kLeast);
+      const Entry entry{window_at(text.data() + skip), i, static_cast<std::uint16_t>(place - skip), static_cast<std::uint16_t>(skip)};
+      for (const std::uint32_t gram : spellings(gram_at(text.data() + place), literals_[i].caseless)) rows.push_back({slot(gram), entry});
+    }
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.slot < b.slot; });
   table_.assign((std::size_t{1} << kTableBits) / 32, 0);

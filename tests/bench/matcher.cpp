@@ -5,11 +5,15 @@
 #include <cstdlib>
 #include <ctime>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "parsers/base/error_text.hpp"
+#include "parsers/config/config_reader.hpp"
+#include "parsers/events/event_reader.hpp"
 #include "parsers/records/prefix.hpp"
+#include "parsers/records/traceback.hpp"
 #include "signatures/match/matcher.hpp"
 #include "signatures/match/rule_reader.hpp"
 
@@ -136,13 +140,15 @@ int main(int argc, char** argv) {
   const double read_seconds = seconds_since(reading);
   std::vector<parsers::Error> faults = std::move(read.faults);
   const Clock::time_point compiling = Clock::now();
-  // Of the size that progress, memory report, traceback and configuration readers have; they stand in few lines here.
-  const std::string_view extra[] = {
-      "Traceback (most recent call last):", "end of arguments", "-- arguments --", "[rank 0] (after ", "DeepSpeedEngine configuration", "Root Cause (first observed failure)",
-      "ChildFailedError", "oom-kill:constraint=", "invoked oom-killer", "terminate called after throwing", "*** Process received signal ***", "Fatal Python error:",
-      "train_runtime", "global_step=", "completed step: ", "train_loss", "Last State:", "Sampler configuration", "FSDPConfig(", "Running training with", "torchrun --nproc",
-      "Exception in thread", "During handling of the above exception", "what():  ", "CUDA_VISIBLE_DEVICES", "number of parameters on ", "setting training iterations",
-      "using world size:", "max_steps_per_epoch", "Instantaneous batch size", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "gradient_checkpointing", "tensor_model_parallel"};
+  // What the readers of tracebacks, tables, reports and configuration wait for, as in the program.
+  std::vector<std::string_view> extra;
+  const auto wait_for = [&](std::span<const std::string_view> literals) { extra.insert(extra.end(), literals.begin(), literals.end()); };
+  const auto event_readers = parsers::make_event_readers();
+  const auto config_readers = parsers::make_config_readers();
+  wait_for(parsers::TracebackAssembler::triggers());
+  for (const auto& reader : event_readers) wait_for(reader->triggers());
+  for (const auto& reader : config_readers) wait_for(reader->triggers());
+  wait_for(parsers::memory_report_literals());
   std::vector<Signature> some;   // spread over all families
   for (std::size_t i = 0; i < kFew && i < read.rules.size(); ++i) some.push_back(read.rules[i * read.rules.size() / kFew]);
   const auto set = SignatureSet::compile(std::move(read.rules), extra, faults);
