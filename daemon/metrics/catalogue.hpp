@@ -32,31 +32,31 @@ inline constexpr Metric kReloads{"triage_reloads_total", "Reloads of configurati
 inline constexpr Metric kRules{"triage_rules", "Rules in force.", Type::gauge};
 
 // ---- sources
-inline constexpr Metric kSources{"triage_sources", "Watched sources by state (reading, idle, waiting, ended, failed).", Type::gauge, {"state"}};
+inline constexpr Metric kSources{"triage_sources", "Sources: watched files, those of them that are polled, and all that the database knows (watched, polled, known).", Type::gauge, {"state"}};
 inline constexpr Metric kSourceLagBytes{"triage_source_lag_bytes", "Bytes written to sources and not read yet, all together.", Type::gauge};
 inline constexpr Metric kSourceLagSeconds{"triage_source_lag_seconds", "Age of the oldest byte that is not read yet.", Type::gauge};
 inline constexpr Metric kReadBytes{"triage_read_bytes_total", "Bytes read from sources.", Type::counter};
 inline constexpr Metric kReadLines{"triage_read_lines_total", "Lines read from sources.", Type::counter};
-inline constexpr Metric kLostBytes{"triage_lost_bytes_total", "Bytes known to be lost, by reason (truncated, replaced, overlong, vanished).", Type::counter, {"reason"}};
+inline constexpr Metric kLostBytes{"triage_lost_bytes_total", "Bytes known to be lost, by reason (sources: truncated, replaced, vanished or in overlong lines).", Type::counter, {"reason"}};
 inline constexpr Metric kSourceErrors{"triage_source_errors_total", "Failed reads and opens of sources.", Type::counter};
 inline constexpr Metric kDiscoverySeconds{"triage_discovery_seconds", "Time of one full search for sources.", Type::histogram, {}, Buckets::seconds};
 
 // ---- judging and storing
 inline constexpr Metric kQueueDepth{"triage_queue_depth", "Things waiting in a queue of the service.", Type::gauge, {"queue"}};
 inline constexpr Metric kQueueWait{"triage_queue_wait_seconds_total", "Time that producers waited because a queue was full.", Type::counter, {"queue"}};
-inline constexpr Metric kFindings{"triage_findings_total", "Lines that a rule matched, by its role.", Type::counter, {"role"}};
+inline constexpr Metric kFindings{"triage_findings_total", "Lines that a rule matched, by role (telling: all but progress and facts).", Type::counter, {"role"}};
 inline constexpr Metric kIncidents{"triage_incidents_total", "Incidents opened, by kind.", Type::counter, {"kind"}};
 inline constexpr Metric kIncidentsOpen{"triage_incidents_open", "Incidents that are open now.", Type::gauge};
 inline constexpr Metric kJudgeSeconds{"triage_judge_seconds", "Time of one judgement of a job.", Type::histogram, {}, Buckets::seconds};
 inline constexpr Metric kCommitSeconds{"triage_commit_seconds", "Time of one transaction of the store.", Type::histogram, {}, Buckets::seconds};
 inline constexpr Metric kDiagnosisSeconds{"triage_diagnosis_seconds", "From a line read to its diagnosis committed.", Type::histogram, {}, Buckets::seconds};
-inline constexpr Metric kStoreErrors{"triage_store_errors_total", "Transactions that failed, by reason (busy, full, read_only, other).", Type::counter, {"reason"}};
+inline constexpr Metric kStoreErrors{"triage_store_errors_total", "Transactions that failed, by reason (commit); they are repeated.", Type::counter, {"reason"}};
 inline constexpr Metric kStoreBytes{"triage_store_bytes", "Size of the database file with its log.", Type::gauge};
 
 // ---- alerts
 inline constexpr Metric kOutbox{"triage_outbox_items", "Alerts in the outbox by sink and state (waiting, sending, dead, uncertain).", Type::gauge, {"sink", "state"}};
 inline constexpr Metric kOutboxAge{"triage_outbox_age_seconds", "Since when the oldest due alert waits.", Type::gauge, {"sink"}};
-inline constexpr Metric kAlerts{"triage_alerts_total", "Tries to send an alert by sink and result (sent, retry, dead).", Type::counter, {"sink", "result"}};
+inline constexpr Metric kAlerts{"triage_alerts_total", "Tries to send an alert by sink and result (sent, retry, dead, uncertain).", Type::counter, {"sink", "result"}};
 inline constexpr Metric kAlertSeconds{"triage_alert_seconds", "Time of one try to send an alert.", Type::histogram, {"sink"}, Buckets::seconds};
 inline constexpr Metric kAlertsSilenced{"triage_alerts_suppressed_total", "Alerts not sent, by reason (silenced, inhibited, repeated).", Type::counter, {"reason"}};
 
