@@ -13,7 +13,7 @@ using parsers::MemoryState;
 
 namespace {
 
-constexpr std::size_t kStacks = 20, kFrames = 12, kBlocks = 10, kSegments = 2000, kLeaking = 20;
+constexpr std::size_t kStacks = 20, kFrames = 12, kBlocks = 10, kSegments = 20'000, kLeaking = 20;
 
 Json frames_json(const parsers::StackTable& stacks, parsers::StackId stack, std::size_t limit) {
   Json out = Json::array();
