@@ -19,7 +19,7 @@ using parsers::Result;
 namespace {
 
 Result<std::string> read_text(const std::string& path) {
-  auto source = open_plain(path);
+  auto source = open_input(path);
   if (!source.ok()) return std::move(source).error();
   std::string text;
   std::vector<char> room(64 * 1024);
@@ -39,7 +39,7 @@ Result<MemoryPlan> make_plan(const PlanCommand& command) {
   if (!knowledge) return Error(ErrorCode::internal, "the rules could not be loaded");
   PlanInput input;
   if (!command.logs.empty()) {
-    ScannedFiles scanned = scan_files(knowledge, command.logs, ScanFilesOptions{1, this_year(), {}});
+    ScannedFiles scanned = scan_files(knowledge, command.logs, ScanFilesOptions{1, this_year(), {}, {}});
     if (!scanned.errors.empty()) return std::move(scanned.errors.front());
     input.logs = std::move(scanned.sources);
   }

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "daemon/cli/command.hpp"
+#include "daemon/cli/interrupt.hpp"
 #include "daemon/cli/keep.hpp"
 #include "daemon/cli/scan_files.hpp"
 #include "daemon/cli/view.hpp"
@@ -94,11 +95,13 @@ int scan_command(const ScanCommand& command) {
 
   ScannedFiles scanned;
   {
+    const Interrupt interrupt;
     ProgressBar bar(total);
     ScanFilesOptions options;
     options.threads = command.threads > 0 ? command.threads : std::clamp(std::thread::hardware_concurrency(), 1U, 16U);
     options.default_year = this_year();
     options.progress = [&](std::uint64_t bytes) { bar.show(bytes); };
+    options.stop = [] { return Interrupt::requested() != 0; };
     scanned = scan_files(knowledge, paths.files, options);
   }
   if (since)
@@ -120,6 +123,12 @@ int scan_command(const ScanCommand& command) {
                  .because(std::strerror(write_fault))
                  .help("free space on the disk, or write it elsewhere"));
     trouble = true;
+  }
+  if (Interrupt::requested() != 0) {
+    complain(parsers::Error(parsers::ErrorCode::unavailable, "the scan was interrupted; the answer rests on what was read until then")
+                 .because(std::to_string(scanned.unread) + " of " + std::to_string(paths.files.size()) + " files were not read to their end")
+                 .help(command.database.empty() ? "" : "nothing was kept in " + command.database));
+    Interrupt::obey();
   }
   if (!command.database.empty()) {
     if (const parsers::Status kept = keep_answer(command.database, answer, hash, now()); !kept.ok()) {

@@ -8,6 +8,7 @@
 #include "daemon/pipeline/snapshot_what_if.hpp"
 #include "daemon/pipeline/source_name.hpp"
 #include "daemon/tail/input.hpp"
+#include "daemon/tail/unpack.hpp"
 #include "parsers/base/quantity.hpp"
 #include "parsers/snapshot/snapshot_reader.hpp"
 
@@ -65,19 +66,20 @@ Result<AllocatorSnapshot> read_snapshot(ByteSource& source, const std::string& n
 }
 
 Result<AllocatorSnapshot> load_snapshot(const std::string& path) {
-  TRIAGE_TRY(const bool packed, is_packed(path));
-  if (!packed) {
-    TRIAGE_TRY(auto source, open_plain(path));
-    return read_snapshot(*source, path);
-  }
+  std::optional<Error> fault;
+  const Tell tell = [&](Error error, Weight weight) {
+    if (weight == Weight::loss && !fault) fault = std::move(error);
+  };
+  TRIAGE_TRY(auto input, open_input(path, {tell, {}, {}}));
   std::optional<Result<AllocatorSnapshot>> found;
-  const parsers::Status walked = for_each_member(path, [&](const std::string& name, ByteSource& member) {
+  for_each_stream(std::move(input), path, tell, [&](const std::string& name, PeekedSource& stream) {
     if (found && found->ok()) return;
-    auto read = read_snapshot(member, name);
+    auto read = read_snapshot(stream, name);
     if (!found || read.ok()) found = std::move(read);
   });
+  if (found && found->ok() && fault) (*found)->cut = std::move(fault);   // says more than that the pickle has no end
   if (found) return std::move(*found);
-  if (!walked.ok()) return walked.error();
+  if (fault) return std::move(*fault);
   return Error(ErrorCode::not_found, "the archive holds no snapshot").at(Place{path, {}, {}, {}, {}});
 }
 

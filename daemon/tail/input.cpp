@@ -1,5 +1,6 @@
 #include "daemon/tail/input.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <sys/stat.h>
@@ -9,7 +10,11 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <set>
+#include <utility>
+
+#include "daemon/tail/file_source.hpp"
 
 namespace triage::daemon {
 
@@ -31,74 +36,81 @@ Error io_error(std::string message, const std::string& path, int code) {
       .help(std::move(help));
 }
 
-class FileSource : public ByteSource {
- public:
-  FileSource(int fd, std::string path, bool owned) : fd_(fd), path_(std::move(path)), owned_(owned) {}
-  FileSource(const FileSource&) = delete;
-  FileSource& operator=(const FileSource&) = delete;
-  ~FileSource() override {
-    if (owned_) ::close(fd_);
-  }
-  Result<std::size_t> read(std::span<char> room) override {
-    for (;;) {
-      const ssize_t count = ::read(fd_, room.data(), room.size());
-      if (count >= 0) {
-        offset_ += static_cast<std::uint64_t>(count);
-        return static_cast<std::size_t>(count);
-      }
-      if (errno == EINTR) continue;
-      return Error(ErrorCode::io, "reading stopped before the end")
-          .at(Place{path_, {}, {}, offset_, {}})
-          .because(std::strerror(errno))
-          .help("what was read up to there was still judged");
-    }
-  }
-
- private:
-  int fd_;
-  std::string path_;
-  bool owned_;
-  std::uint64_t offset_ = 0;
-};
-
 // Endings of files that hold no log text: weights, data, libraries, pictures.
-bool no_log(const fs::path& path) {
+bool no_log(std::string_view name) {
   static const std::set<std::string> endings = {
       ".pt",  ".pth", ".bin",  ".safetensors", ".distcp", ".idx",     ".npy",   ".npz", ".so",   ".o",    ".a",    ".png",   ".jpg",       ".jpeg",
       ".gif", ".pdf", ".parquet", ".arrow",    ".whl",    ".pyc",     ".onnx",  ".gguf", ".h5",  ".hdf5", ".ckpt", ".db",    ".sqlite",    ".mp4"};
-  return endings.count(path.extension().string()) > 0;
+  return endings.count(fs::path(name).extension().string()) > 0;
 }
 
-void add_folder(const std::string& folder, ExpandedPaths& out) {
-  std::error_code code;
-  auto it = fs::recursive_directory_iterator(folder, fs::directory_options::none, code);
-  if (code) {
-    out.errors.push_back(io_error("a folder cannot be listed", folder, code.value()));
+// One level of a folder. Links to folders are not followed (they make loops), links to files are.
+void list_folder(const std::string& folder, std::vector<std::string>& files, std::vector<std::string>& folders, ExpandedPaths& out) {
+  DIR* const listing = ::opendir(folder.c_str());
+  if (!listing) {
+    out.errors.push_back(io_error("a folder cannot be listed", folder, errno));
     return;
   }
-  std::vector<std::string> found;
-  for (const auto end = fs::recursive_directory_iterator(); it != end;) {
-    const fs::path path = it->path();
-    std::error_code ignored;
-    const bool folder_inside = it->is_directory(ignored) && !it->is_symlink(ignored);
-    if (path.filename().string().starts_with('.')) {
-      if (folder_inside) it.disable_recursion_pending();
-    } else if (folder_inside) {
-      if (::access(path.c_str(), R_OK | X_OK) != 0) {  // told, and the rest still walked
-        out.errors.push_back(io_error("a folder cannot be listed", path.string(), errno));
-        it.disable_recursion_pending();
-      }
-    } else if (it->is_regular_file(ignored) && !no_log(path)) {
-      found.push_back(path.string());
+  errno = 0;
+  while (const dirent* entry = ::readdir(listing)) {
+    const std::string_view name = entry->d_name;
+    if (name.starts_with('.')) continue;
+    std::string path = folder;
+    if (!path.ends_with('/')) path += '/';
+    path += name;
+    unsigned char type = entry->d_type;
+    if (type == DT_LNK || type == DT_UNKNOWN) {
+      struct stat info {};
+      if ((type == DT_UNKNOWN ? ::lstat(path.c_str(), &info) : ::stat(path.c_str(), &info)) != 0) continue;   // a link that leads nowhere
+      if (type == DT_UNKNOWN && S_ISLNK(info.st_mode) && (::stat(path.c_str(), &info) != 0 || S_ISDIR(info.st_mode))) continue;
+      if (S_ISDIR(info.st_mode) && type == DT_LNK) continue;
+      type = S_ISDIR(info.st_mode) ? DT_DIR : S_ISREG(info.st_mode) ? DT_REG : DT_CHR;
     }
-    it.increment(code);
-    if (code) {
-      out.errors.push_back(io_error("a folder cannot be listed", folder, code.value()));
-      break;
-    }
+    if (type == DT_DIR)
+      folders.push_back(std::move(path));
+    else if (type == DT_REG && !no_log(name))
+      files.push_back(std::move(path));
+    errno = 0;
+  }
+  if (errno != 0) out.errors.push_back(io_error("a folder was listed in part only", folder, errno));
+  ::closedir(listing);
+}
+
+// One folder open at a time, however deep they lie in each other.
+void add_folder(const std::string& folder, ExpandedPaths& out) {
+  std::vector<std::string> found, open = {folder};
+  while (!open.empty()) {
+    const std::string next = std::move(open.back());
+    open.pop_back();
+    list_folder(next, found, open, out);
   }
   std::sort(found.begin(), found.end());
   for (std::string& name : found) out.files.push_back(std::move(name));
+}
+
+// Files that are the same one by another name (given twice, hard links, links to it) stand once: by the first name that is no link, else
+// by the first.
+void drop_doubles(std::vector<std::string>& files) {
+  std::map<std::pair<dev_t, ino_t>, std::pair<std::size_t, bool>> seen;   // place in kept, is a link
+  std::set<std::string> names;
+  std::vector<std::string> kept;
+  for (std::string& name : files) {
+    if (!names.insert(name).second) continue;
+    struct stat info {}, itself {};
+    if (name == "-" || ::stat(name.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
+      kept.push_back(std::move(name));
+      continue;
+    }
+    const bool link = ::lstat(name.c_str(), &itself) == 0 && S_ISLNK(itself.st_mode);
+    const auto [place, fresh] = seen.try_emplace({info.st_dev, info.st_ino}, kept.size(), link);
+    if (fresh) {
+      kept.push_back(std::move(name));
+    } else if (place->second.second && !link) {
+      kept[place->second.first] = std::move(name);
+      place->second.second = false;
+    }
+  }
+  files = std::move(kept);
 }
 
 // glob(3) gives its caller no place for a context.
@@ -167,51 +179,40 @@ ExpandedPaths expand_paths(std::span<const std::string> arguments) {
     else
       out.errors.push_back(io_error("a file cannot be opened", argument, code ? code.value() : ENOENT));
   }
-  std::set<std::string> seen;
-  std::erase_if(out.files, [&](const std::string& name) { return !seen.insert(name).second; });
+  drop_doubles(out.files);
   return out;
 }
 
-Result<std::string> read_head(ByteSource& source, std::size_t most) {
-  std::string head(most, '\0');
-  std::size_t size = 0;
-  while (size < head.size()) {
-    TRIAGE_TRY(const std::size_t count, source.read(std::span(head).subspan(size)));
-    if (count == 0) break;
-    size += count;
+Result<std::unique_ptr<ByteSource>> open_input(const std::string& path, ReadOptions options) {
+  if (path == "-") {
+    if (endless(STDIN_FILENO)) return device_error("stdin");
+    return make_file_source(STDIN_FILENO, false, "stdin", std::move(options));
   }
-  head.resize(size);
-  return head;
-}
-
-Result<std::string> head_of(const std::string& path, std::size_t most) {
-  if (size_of(path) == 0) return std::string();
-  TRIAGE_TRY(auto source, open_plain(path));
-  return read_head(*source, most);
-}
-
-bool looks_packed(std::string_view text) {
-  return text.starts_with("\x1f\x8b") || text.starts_with("\x28\xb5\x2f\xfd") || text.starts_with("PK\x03\x04") ||
-         text.starts_with("PK\x05\x06") || text.starts_with("\xfd" "7zXZ") || text.starts_with("BZh") ||
-         (text.size() >= 262 && text.substr(257, 5) == "ustar");
-}
-
-Result<bool> is_packed(const std::string& path) {
-  TRIAGE_TRY(const std::string head, head_of(path, 512));
-  return looks_packed(head);
-}
-
-Result<std::unique_ptr<ByteSource>> open_plain(const std::string& path) {
-  if (path == "-" && endless(STDIN_FILENO)) return device_error("stdin");
-  if (path == "-") return std::unique_ptr<ByteSource>(std::make_unique<FileSource>(STDIN_FILENO, "-", false));
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
+  // What looks like a file and waits for more (/proc/kmsg) must not hang; a pipe is opened as pipes are.
+  struct stat info {};
+  const bool regular = ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | (regular ? O_NONBLOCK : 0));
   if (fd < 0) return io_error("a file cannot be opened", path, errno);
   if (endless(fd)) {
     ::close(fd);
     return device_error(path);
   }
   (void)::posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-  return std::unique_ptr<ByteSource>(std::make_unique<FileSource>(fd, path, true));
+  return make_file_source(fd, true, path, std::move(options));
+}
+
+Result<std::string> head_of(const std::string& path, std::size_t most) {
+  if (size_of(path) == 0) return std::string();
+  TRIAGE_TRY(auto source, open_input(path));
+  std::string head(most, '\0');
+  std::size_t size = 0;
+  while (size < most) {
+    TRIAGE_TRY(const std::size_t count, source->read(std::span(head).subspan(size)));
+    if (count == 0) break;
+    size += count;
+  }
+  head.resize(size);
+  return head;
 }
 
 std::uint64_t size_of(const std::string& path) {

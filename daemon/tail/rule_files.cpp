@@ -26,7 +26,7 @@ parsers::Result<RuleTexts> read_rule_files(const std::vector<std::string>& paths
     const bool named = std::find(paths.begin(), paths.end(), name) != paths.end();
     const std::string ending = std::filesystem::path(name).extension().string();
     if (!named && ending != ".yaml" && ending != ".yml") continue;
-    TRIAGE_TRY(auto source, open_plain(name));
+    TRIAGE_TRY(auto source, open_input(name));
     std::string text;
     for (std::vector<char> room(1 << 16);;) {
       TRIAGE_TRY(const std::size_t count, source->read(room));
