@@ -1,4 +1,6 @@
 // Arguments to a command, its exit status to the caller; nothing else.
+#include <fcntl.h>
+
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
@@ -235,6 +237,9 @@ int main_or_throw(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A stream that we were started without must not become a database, a log or a pipe. Opened the wrong way round: its use is an error.
+  for (int fd = 0; fd < 3; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0) (void)!::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
   try {
     return main_or_throw(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -58,7 +58,8 @@ Result<Pipe> make_pipe() {
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
-void write_all(int fd, std::string_view bytes) {
+// False: our reader is gone.
+bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(fd, bytes.data(), bytes.size());
     if (count > 0) {
@@ -67,9 +68,10 @@ void write_all(int fd, std::string_view bytes) {
       pollfd wait{fd, POLLOUT, 0};
       ::poll(&wait, 1, 1000);
     } else if (count < 0 && errno != EINTR) {
-      return;  // our reader is gone; the child goes on, and is still diagnosed
+      return errno != EPIPE;   // a full disk: the child goes on, and is still diagnosed
     }
   }
+  return true;
 }
 
 constexpr std::array kForwarded = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
@@ -85,21 +87,27 @@ sigset_t watched_signals() {
 // Blocks what we forward, for the time of the run.
 class BlockedSignals {
  public:
-  BlockedSignals() {
+  BlockedSignals() : pipe_before_(::signal(SIGPIPE, SIG_IGN)), child_before_(::signal(SIGCHLD, SIG_DFL)) {   // ignored, it would leave nobody to wait for
     const sigset_t set = watched_signals();
     sigprocmask(SIG_BLOCK, &set, &before_);
   }
   ~BlockedSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  // In the child: all as it was when we were started.
+  void restore() const {
+    ::signal(SIGPIPE, pipe_before_);
+    ::signal(SIGCHLD, child_before_);
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
   BlockedSignals(const BlockedSignals&) = delete;
   BlockedSignals& operator=(const BlockedSignals&) = delete;
-  const sigset_t& before() const { return before_; }
 
  private:
+  void (*pipe_before_)(int);
+  void (*child_before_)(int);
   sigset_t before_{};
 };
 
-[[noreturn]] void become(std::vector<char*>& arguments, const Pipe& out, const Pipe& err, const Pipe& fault, const sigset_t& mask) {
-  sigprocmask(SIG_SETMASK, &mask, nullptr);
+[[noreturn]] void become(std::vector<char*>& arguments, const Pipe& out, const Pipe& err, const Pipe& fault) {
   ::dup2(out.write.get(), STDOUT_FILENO);
   ::dup2(err.write.get(), STDERR_FILENO);
   ::execvp(arguments.front(), arguments.data());
@@ -108,14 +116,14 @@ class BlockedSignals {
   ::_exit(127);
 }
 
-// Passes on what stands in the pipe; closes it at its end.
+// Passes on what stands in the pipe; closes it at its end, and when nobody reads us any more: the child meets that as it would without us.
 bool pass_on(Fd& pipe, int to, bool is_stderr, const std::function<void(std::string_view, bool)>& output) {
   std::array<char, 1 << 16> room;
   const ssize_t count = ::read(pipe.get(), room.data(), room.size());
   if (count > 0) {
     const std::string_view bytes(room.data(), static_cast<std::size_t>(count));
-    write_all(to, bytes);
     output(bytes, is_stderr);
+    if (!write_all(to, bytes)) pipe.reset();
     return true;
   }
   if (count == 0 || (errno != EINTR && errno != EAGAIN)) pipe.reset();
@@ -157,15 +165,14 @@ Result<ChildEnd> run_child(const std::vector<std::string>& command, const std::f
   arguments.push_back(nullptr);
 
   const BlockedSignals blocked;
-  ::signal(SIGPIPE, SIG_IGN);
   const sigset_t set = watched_signals();
   const Fd signals(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
   if (!signals.open()) return system_error("watching signals");
   const pid_t child = ::fork();
   if (child < 0) return system_error("starting a process");
   if (child == 0) {
-    ::signal(SIGPIPE, SIG_DFL);
-    become(arguments, out, err, fault, blocked.before());
+    blocked.restore();
+    become(arguments, out, err, fault);
   }
   out.write.reset();
   err.write.reset();

@@ -93,7 +93,7 @@ int run_command(const RunCommand& command) {
   LineMixer mixer;
   const auto sink = [&](std::string_view lines) {
     intake.feed(lines);
-    if (log) std::fwrite(lines.data(), 1, lines.size(), log.get());
+    if (log) std::fwrite(lines.data(), 1, lines.size(), log.get());   // faults are told at the end
   };
   const auto ended = run_child(command.command, [&](std::string_view bytes, bool is_stderr) { mixer.add(bytes, is_stderr, sink); });
   if (!ended.ok()) {
@@ -101,6 +101,12 @@ int run_command(const RunCommand& command) {
     return ended.error().code() == parsers::ErrorCode::not_found ? 127 : 126;
   }
   mixer.finish(sink);
+  errno = 0;
+  if (log && (std::fflush(log.get()) != 0 || std::ferror(log.get())))
+    complain(parsers::Error(parsers::ErrorCode::io, "the log file is not complete")
+                 .at({command.log, {}, {}, {}, {}})
+                 .because(errno != 0 ? std::strerror(errno) : "")
+                 .help("free space on the disk; the output was passed on and judged all the same"));
   log.reset();
   const int status = ended->shell_status();
   if (status == 0) return 0;

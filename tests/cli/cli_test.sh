@@ -186,5 +186,24 @@ child=$(pgrep -P "$pid" -x triage || echo "$pid"); kill -TERM "$child"
 wait "$pid"; status=$?
 [ $status = 3 ] && grep -q "got it" out || { echo "FAILED: run did not forward SIGTERM (status $status)"; failures=$((failures + 1)); }
 
+# what `run` is started without, or under
+while IFS='|' read -r name status text line; do
+  expect "run: $name" "$status" "$text" -- timeout -s KILL 20 bash -c "triage='$triage'; $line"
+done <<'END'
+SIGCHLD ignored|4||trap '' CHLD; "$triage" run -- sh -c 'exit 4'
+a reader that leaves ends the command as without us|0|141|set -o pipefail; "$triage" run -- yes | head -1 >/dev/null; echo ${PIPESTATUS[0]} 
+no standard output|3||"$triage" run -- sh -c 'echo hi; exit 3' >&-
+no standard error|3|hi|"$triage" run -- sh -c 'echo hi; echo ho >&2; exit 3' 2>&-
+no standard streams|5||"$triage" run -- sh -c 'exit 5' <&- >&- 2>&-
+a child that closes its output|5||"$triage" run -- sh -c 'exec >&- 2>&-; exit 5'
+a full disk under --log|2|the log file is not complete|"$triage" run --log /dev/full -- sh -c 'echo hi; exit 2'
+status 255|255||"$triage" run -- sh -c 'exit 255'
+a signal|139|SIGSEGV|"$triage" run -- sh -c 'kill -SEGV $$'
+no permission to start|126|cannot be started|"$triage" run -- /etc/passwd
+END
+expect "a database is not taken for a closed output" 1 "could not be written" -- bash -c "'$triage' scan --db unspoilt.db '$oom' >&-"
+expect "and holds the incident" 0 "gpu.oom.capacity" -- "$triage" history --db unspoilt.db
+expect "a closed standard input" 2 "stdin" -- bash -c "'$triage' scan - <&-"
+
 [ $failures -eq 0 ] && echo "command line: all good"
 exit $((failures > 0))
