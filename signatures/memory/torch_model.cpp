@@ -219,8 +219,10 @@ Tensor TorchModel::attention(DecoderLayer& layer, const Tensor& x) {
   }
   // The math path works in fp32 on 16-bit operands (aten transformers/attention.cpp, allowFP16BF16ReductionMathSDP is off).
   const int narrow = q.width;
-  if (run_.kernel == tape::AttentionKernel::math && run_.autocast == 0) q = ops_.convert(q, 4), k = ops_.convert(k, 4), v = ops_.convert(v, 4);
-  Tensor out = ops_.convert(ops_.attention(q, k, v, sizes, run_.kernel), narrow);
+  const bool widened = run_.kernel == tape::AttentionKernel::math && run_.autocast == 0 && narrow < 4;
+  if (widened) q = ops_.convert(q, 4), k = ops_.convert(k, 4), v = ops_.convert(v, 4);
+  Tensor out = ops_.attention(q, k, v, sizes, run_.kernel);
+  if (widened) out = ops_.convert(out, narrow);
   q = {}, k = {}, v = {};
   if (run_.partial_rotary && run_.kernel == tape::AttentionKernel::flash) out = ops_.copy(out);
   return apply(layer.o, out, tokens);
