@@ -1,4 +1,5 @@
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <csignal>
@@ -55,6 +56,7 @@ int serve_command(const ServeCommand& command) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  ::umask(0027);   // the database and uploads hold lines of logs
   raise_descriptor_limit();
 
   const Notify notify;
