@@ -3,7 +3,7 @@
 
 usage: fault_test.py TRIAGE SOURCE_FOLDER [CASE...]
 """
-import contextlib, http.client, json, os, resource, shutil, signal, socket, sqlite3, subprocess, sys, tempfile, threading, time
+import contextlib, http.client, http.server, json, os, resource, shutil, signal, socket, sqlite3, subprocess, sys, tempfile, threading, time
 
 TRIAGE, SOURCE = sys.argv[1], sys.argv[2]
 OOM = open(f"{SOURCE}/tests/corpus/recorded/capacity_forward.log", "rb").read()
@@ -260,7 +260,62 @@ def stop_under_load():
     return f"stopped within {took:.2f} s"
 
 
-CASES = [locked_database, full_disk, wrong_reload, new_patterns, few_descriptors, long_line, xid_flood, pushed_and_killed, stop_under_load]
+def sinks_down():
+    """Two sinks that refuse everything, over a restart: afterwards each message comes once, and of an incident in order."""
+    down, chat, hook, lock = [True], [], [], threading.Lock()
+
+    class Sink(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with lock:
+                if not down[0]:
+                    (chat if self.path == "/chat" else hook).append((body.get("text"), body.get("key"), self.headers["X-Triage-Event"], body.get("incident", {}).get("id")))
+            self.send_response(503 if down[0] else 200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Sink)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    service = Service(f"""alerts:
+  group_wait: 0s
+  sinks:
+    chat: {{type: slack_webhook, url: "{url}/chat", every: 1ms}}
+    hook: {{type: webhook, url: "{url}/hook", every: 1ms}}
+""")
+    waiting = lambda: sum(sink["items"] for sink in store("SELECT count(*) AS items FROM outbox WHERE state IN ('waiting', 'sending')"))
+
+    def store(sql):
+        with contextlib.closing(sqlite3.connect(f"file:{service.folder}/db/triaged.db?mode=ro", uri=True, timeout=10)) as connection:
+            connection.row_factory = sqlite3.Row
+            return connection.execute(sql).fetchall()
+
+    jobs = [f"job{n}" for n in range(6)]
+    for job in jobs:
+        service.write(job)
+    wait_for("all incidents are closed", lambda: len(store("SELECT 1 FROM tracked WHERE closed = 1")) == len(jobs), 60)
+    service.process.send_signal(signal.SIGKILL)
+    service.process.wait()
+    service.start()
+    time.sleep(2)
+    assert not chat and not hook and waiting() >= 2 * len(jobs), "what could not be told waits"
+    down[0] = False
+    begin = time.monotonic()
+    wait_for("all is told", lambda: waiting() == 0, 120)
+    took = time.monotonic() - begin
+    assert not store("SELECT 1 FROM outbox WHERE state <> 'sent'"), "something was given up"
+    assert len({text for text, *_ in chat}) == len(chat) and len({key for _, key, *_ in hook}) == len(hook), "told twice"
+    for incident in {one[3] for one in hook}:
+        events = [event for _, _, event, id in hook if id == incident]
+        assert "closed" not in events[:-1], events
+    assert len({one[3] for one in hook}) == len(jobs)
+    service.stop()
+    return f"{len(chat)} and {len(hook)} messages, each once, {took:.1f} s after the sinks came back"
+
+
+CASES = [sinks_down, locked_database, full_disk, wrong_reload, new_patterns, few_descriptors, long_line, xid_flood, pushed_and_killed, stop_under_load]
 
 
 def main():
