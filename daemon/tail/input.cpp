@@ -51,8 +51,11 @@ void list_folder(const std::string& folder, std::vector<std::string>& files, std
     out.errors.push_back(io_error("a folder cannot be listed", folder, errno));
     return;
   }
-  errno = 0;
-  while (const dirent* entry = ::readdir(listing)) {
+  const auto next = [listing] {
+    errno = 0;                            // what an entry left there is no fault of the listing
+    return ::readdir(listing);
+  };
+  while (const dirent* entry = next()) {
     const std::string_view name = entry->d_name;
     if (name.starts_with('.')) continue;
     std::string path = folder;
@@ -70,7 +73,6 @@ void list_folder(const std::string& folder, std::vector<std::string>& files, std
       folders.push_back(std::move(path));
     else if (type == DT_REG && !no_log(name))
       files.push_back(std::move(path));
-    errno = 0;
   }
   if (errno != 0) out.errors.push_back(io_error("a folder was listed in part only", folder, errno));
   ::closedir(listing);

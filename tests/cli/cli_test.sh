@@ -115,6 +115,9 @@ refuse "unknown is not zero" "0 B free"
 expect "a device" 2 "a device is no log" -- timeout 20 "$triage" scan /dev/zero
 mkdir odd; cp "$oom" odd/x.log; mkfifo odd/pipe.log
 expect "a pipe that a pattern meets" 1 "gpu.oom.capacity" -- timeout 20 "$triage" scan 'odd/*.log'
+mkdir links; cp "$oom" links/a.log; ln -s . links/self; ln -s ../links links/up; ln -s b links/a; ln -s a links/b; ln -s nowhere links/gone.log; mkfifo links/pipe.log
+expect "of them all one file" 1 "gpu.oom.capacity" -- timeout 20 "$triage" scan links
+refuse "no fault of the folder" "in part only"
 expect "a full standard output" 2 "could not be written" -- bash -c "'$triage' scan '$healthy' >/dev/full"
 expect "a full standard output of history" 2 "could not be written" -- bash -c "'$triage' rules list >/dev/full"
 expect "a reader that leaves" 1 "" -- bash -c "set -o pipefail; '$triage' scan --format json --db piped.db '$oom' | true"
