@@ -25,6 +25,9 @@ struct ApiParts {
 
 Routes make_routes(const ApiParts& parts);
 
+// The files of the page that are compiled in; none when it was built without Node.js.
+std::span<const parsers::EmbeddedFile> page_files();
+
 // The OpenAPI document that is compiled in.
 std::string_view openapi_text();
 

@@ -271,7 +271,7 @@ Result<std::unique_ptr<Service>> Service::start(ServiceConfig config, std::strin
   it.registry.before_scrape([&it] { set_gauges(it.registry, it.health_inputs(), clock_now()); });
 
   if (it.config.http.enabled) {
-    it.routes = std::make_unique<api::Routes>(api::make_routes({*it.api_view, it.push, it.registry, it.config.http, {}}));
+    it.routes = std::make_unique<api::Routes>(api::make_routes({*it.api_view, it.push, it.registry, it.config.http, api::page_files()}));
     TRIAGE_TRY(it.server, api::Server::start(it.config.http, *it.routes, it.hub, it.registry));
   }
   // The first look at silences comes before the first news, so that nothing silenced is told.

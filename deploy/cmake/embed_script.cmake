@@ -1,5 +1,9 @@
-# Writes OUT: the files named in LIST (relative to ROOT) as byte arrays, and a function that lists them.
-file(STRINGS ${LIST} names)
+# Writes OUT: the files named in LIST (relative to ROOT; without LIST all of ROOT) as byte arrays, and a function that lists them.
+if(LIST)
+  file(STRINGS ${LIST} names)
+else()
+  file(GLOB_RECURSE names RELATIVE ${ROOT} ${ROOT}/*)
+endif()
 set(text "#include \"parsers/base/embedded_file.hpp\"\n#include <span>\nnamespace ${NAMESPACE} {\n")
 string(APPEND text "std::span<const triage::parsers::EmbeddedFile> ${SYMBOL}();\n")
 set(rows "")

@@ -1,0 +1,68 @@
+// What all views share: the path, events of the stream, small pieces.
+import {useEffect, useState} from 'preact/hooks';
+import type {ComponentChildren} from 'preact';
+import {Problem, type StreamEvent} from './api';
+import {localTime, utcTime, visible} from './format';
+
+export function go(to: string) {
+  history.pushState(null, '', to);
+  dispatchEvent(new PopStateEvent('popstate'));
+  scrollTo(0, 0);
+  document.getElementById('main')?.focus({preventScroll: true});
+}
+export function usePath(): string {
+  const [path, set] = useState(location.pathname);
+  useEffect(() => {
+    const f = () => set(location.pathname);
+    addEventListener('popstate', f);
+    return () => removeEventListener('popstate', f);
+  }, []);
+  return path;
+}
+
+const listeners = new Set<(e: StreamEvent) => void>();
+export function tellEvent(e: StreamEvent) { for (const f of listeners) f(e); }
+export function onEvent(f: (e: StreamEvent) => void): () => void { listeners.add(f); return () => { listeners.delete(f); }; }
+
+export const Time = ({at}: {at: string | null | undefined}) => at ? <time dateTime={at} title={utcTime(at)}>{localTime(at)}</time> : <span class="dim">unknown</span>;
+
+/** Text that somebody else wrote. */
+export const Foreign = ({text}: {text: string}) => <bdi>{visible(text)}</bdi>;
+
+export function Trouble({of}: {of: unknown}) {
+  const p = of as Problem;
+  return <p class="warn" role="alert">{p.message}{p.help ? ` (${p.help})` : ''}</p>;
+}
+
+export function Copy({text, name}: {text: string | (() => string); name: string}) {
+  const [said, say] = useState('');
+  return <button type="button" onClick={async () => {
+    const value = typeof text === 'string' ? text : text();
+    let ok = true;
+    try { await navigator.clipboard.writeText(value); } catch {
+      const area = document.createElement('textarea');   // without TLS browsers give no clipboard
+      area.value = value;
+      document.body.append(area);
+      area.select();
+      ok = document.execCommand('copy');
+      area.remove();
+    }
+    say(ok ? 'copied' : 'not copied');
+    setTimeout(() => say(''), 1500);
+  }}><span aria-live="polite">{said || name}</span></button>;
+}
+
+export const Section = ({title, id, children, extra}: {title: string; id: string; children: ComponentChildren; extra?: ComponentChildren}) =>
+  <section aria-labelledby={id}><div class="head"><h2 id={id}>{title}</h2>{extra}</div>{children}</section>;
+
+/** Parts of a whole as one bar with a legend; `colours` are class names. */
+export interface Part { name: string; bytes: number; colour: string; text: string; note?: string }
+export function Stack({parts, whole, label}: {parts: Part[]; whole: number; label: string}) {
+  const most = Math.max(whole, parts.reduce((s, p) => s + p.bytes, 0), 1);
+  return <div class="stack">
+    <div class="bar" role="img" aria-label={label + ': ' + parts.map((p) => `${p.name} ${p.text}`).join(', ')}>
+      {parts.map((p) => <i class={p.colour} style={{width: 100 * Math.max(0, p.bytes) / most + '%'}} title={`${p.name} ${p.text}`} />)}
+    </div>
+    <ul class="legend">{parts.map((p) => <li title={p.note}><i class={p.colour} />{p.name} <b>{p.text}</b></li>)}</ul>
+  </div>;
+}
