@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Throughput of `triage scan` beside ripgrep and Python's re, in one run on the same files in page cache.
 
-usage: scan.py TRIAGE [--mib 1024] [--repeat 5] [--folder DIR] [--python-mib 64]
+usage: scan.py TRIAGE [--mib 1024] [--repeat 5] [--folder DIR] [--python-mib 1]
 
 Makes two Megatron-like logs: `rare` (three failures in all) and `heavy` (one line in 50 holds a failure text). The literals that
 ripgrep and re look for are those of our first pass (`triage rules literals`). Each figure is the best of the repeats, in MB/s of 1e6
@@ -82,7 +82,7 @@ def main():
     parser.add_argument("--mib", type=int, default=1024)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--folder")
-    parser.add_argument("--python-mib", type=int, default=64)
+    parser.add_argument("--python-mib", type=int, default=1)
     args = parser.parse_args()
     folder = args.folder or tempfile.mkdtemp(prefix="triage-bench-")
     literals = subprocess.run([args.triage, "rules", "literals"], capture_output=True, check=True).stdout.splitlines()
@@ -104,8 +104,8 @@ def main():
         rows.append((f"Python re, first {args.python_mib} MiB", python_re(path, literals, args.python_mib << 20) * size))
         base = rows[0][1] if rows[0][0].startswith("rg") else None
         for what, seconds in rows:
-            ratio = f"{base / seconds:9.2f}" if base else f"{'no rg':>9}"
-            print(f"{name:8} {what:28} {size / seconds / 1e6:8.0f} {ratio}", flush=True)
+            ratio = f"{base / seconds:9.3g}" if base else f"{'no rg':>9}"
+            print(f"{name:8} {what:28} {size / seconds / 1e6:8.4g} {ratio}", flush=True)
         os.unlink(path)
     if not args.folder:
         shutil.rmtree(folder)
