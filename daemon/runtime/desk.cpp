@@ -476,7 +476,20 @@ std::optional<TimePoint> Desk::next_due() const {
   return next;
 }
 
+// The clock was set back: what waits goes on waiting as long as before.
+void Desk::set_back(TimePoint::duration by) {
+  for (const auto& [key, job] : jobs_) {
+    for (auto* const at : {&job->judge_at, &job->settle_at, &job->close_at, &job->cool_at})
+      if (*at) **at -= by;
+    job->judged_at -= by;
+    job->news_at -= by;
+  }
+  forget_at_ -= by;
+}
+
 Status Desk::take(std::vector<SourceNews> news, TimePoint now) {
+  if (now < now_) set_back(now_ - now);
+  now_ = now;
   for (SourceNews& one : news) {
     accept(one, now);
     if (one.committed) held_.push_back({std::move(one.committed), one.must_last});

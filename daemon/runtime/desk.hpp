@@ -129,6 +129,7 @@ class Desk {
   void recall(Job& job);
   void look_back(const Job& job);
   void forget(parsers::TimePoint now);
+  void set_back(parsers::TimePoint::duration by);
   void accept(SourceNews& news, parsers::TimePoint now);
   void warm(Source& source);
   void cool(Job& job);
@@ -151,7 +152,7 @@ class Desk {
   const ReadDump read_dump_;
   std::unique_ptr<class BlockScanner> scanner_;
   bool rejudge_ = false;
-  parsers::TimePoint forget_at_{};
+  parsers::TimePoint forget_at_{}, now_{};
   std::map<std::pair<std::string, std::uint64_t>, std::unique_ptr<Source>> sources_;   // by name and generation
   std::map<std::pair<std::string, int>, std::unique_ptr<Job>> jobs_;                   // by name and attempt
   std::vector<Judged> unstored_;                // judged, not stored yet

@@ -170,9 +170,12 @@ PushAnswer PushIntake::offer(std::vector<PushedStream>&& streams, std::uint64_t 
   std::vector<SourceNews> all;
   std::vector<std::shared_future<bool>> waits;
   Scanner scanner = take_scanner();
+  // Held until the desk's queue has the batch: two batches of a stream at a time must not pass one another. Taken in the order of the names.
+  std::vector<std::shared_ptr<Stream>> held;
+  std::vector<std::unique_lock<std::mutex>> locks;
   for (auto& [name, pushed] : merged) {
-    const std::shared_ptr<Stream> stream = stream_of(pushed.first);
-    const std::lock_guard guard(stream->lock);
+    const std::shared_ptr<Stream> stream = held.emplace_back(stream_of(pushed.first));
+    locks.emplace_back(stream->lock);
     std::optional<SourceNews> news = take(*stream, pushed.second, batch_hash, scanner);
     if (!news) {   // sent again: the first time may not be stored yet
       answer.repeated = true;
@@ -186,8 +189,10 @@ PushAnswer PushIntake::offer(std::vector<PushedStream>&& streams, std::uint64_t 
     all.push_back(std::move(*news));
   }
   give_back(std::move(scanner));
+  const bool taken = all.empty() || desk_.push(std::move(all));
+  locks.clear();
   cool();
-  if (!all.empty() && !desk_.push(std::move(all))) return busy("the service is stopping");
+  if (!taken) return busy("the service is stopping");
   const auto until = std::chrono::steady_clock::now() + kCommit;
   for (const auto& wait : waits) {
     if (wait.wait_until(until) != std::future_status::ready) return busy("the store does not take anything in at present");

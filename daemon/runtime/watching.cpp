@@ -156,6 +156,7 @@ WatchingState Watching::state(TimePoint now) const {
     out.errors += counts.errors;
     out.findings += counts.findings;
     if (stuck(counts.turn, counts.waiting)) out.troubles.push_back("a file of " + what + " does not answer; the others of it wait");
+    if (std::string trouble = worker.trouble(); !trouble.empty()) out.troubles.push_back(std::move(trouble));
   };
   for (const auto& worker : workers_) add(*worker, "the local file systems");
   for (const auto& [mount, worker] : network_) add(*worker, mount);

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kTurnBytes = 256 * 1024;
 constexpr auto kSweep = std::chrono::seconds(60);
+constexpr std::chrono::milliseconds kAgain{500}, kAgainMost{15'000};   // a file that cannot be read is tried again, ever more seldom
 constexpr std::size_t kPassTurns = 256, kPortion = 64;   // then those that wait are looked at; then the desk gets what there is
 static_assert(kTurnBytes >= parsers::limits::kLineBytes);
 
@@ -84,6 +85,8 @@ struct Worker::Followed {
   std::uint64_t lost_bytes = 0;                 // of this generation
   std::optional<TimePoint> gone_at;             // it vanished
   std::optional<TimePoint> quiet_at;            // when it is let go of, if it does not grow before
+  std::optional<TimePoint> again_at;            // it could not be read; when it is tried again
+  std::chrono::milliseconds again{0};
   Checkpoint sent;
   TimePoint sent_at{}, grown_at{};
   std::shared_ptr<std::atomic<int>> unstored = std::make_shared<std::atomic<int>>(0);   // news that no commit has taken
@@ -252,7 +255,45 @@ void Worker::drop(const std::string& path) {
   std::erase(ready_, found->second.get());
   std::erase(waiting_, found->second.get());
   rest(*found->second);
+  recover(*found->second);
   sources_.erase(found);
+}
+
+// The clock was set back: what waits goes on waiting as long as before.
+void Worker::set_back(TimePoint::duration by) {
+  for (auto& [path, source] : sources_) {
+    source->sent_at -= by;
+    source->grown_at -= by;
+    for (auto* const at : {&source->gone_at, &source->quiet_at, &source->again_at})
+      if (*at) **at -= by;
+  }
+  sweep_at_ -= by;
+}
+
+// ---- files that cannot be read: no descriptor is free, no permission, the disk fails
+
+void Worker::fail(Followed& source, const parsers::Error& error, TimePoint now) {
+  ++counts_.errors;
+  if (source.again.count() == 0) ++failing_;
+  source.again = std::clamp(source.again * 2, kAgain, kAgainMost);
+  source.again_at = now + source.again;
+  const std::lock_guard guard(lock_);
+  trouble_ = (failing_ == 1 ? "a file cannot be read" : std::to_string(failing_) + " files cannot be read, one of them") + ": " + source.info.name + ": " + error.message() +
+             (error.reason().empty() ? "" : ": " + error.reason());
+}
+
+void Worker::recover(Followed& source) {
+  if (source.again.count() == 0) return;
+  source.again = std::chrono::milliseconds(0);
+  source.again_at.reset();
+  if (--failing_ > 0) return;
+  const std::lock_guard guard(lock_);
+  trouble_.clear();
+}
+
+std::string Worker::trouble() const {
+  const std::lock_guard guard(lock_);
+  return trouble_;
 }
 
 // False: the store could not be asked.
@@ -277,6 +318,8 @@ bool Worker::begin(const FoundFile& file, std::uint64_t skip) {
 
 std::optional<TimePoint> Worker::pass() {
   const TimePoint now = clock_();
+  if (now < now_) set_back(now_ - now);
+  now_ = now;
   counts_.turn = now.time_since_epoch().count();
   counts_.waiting = false;
   take_orders();
@@ -291,7 +334,7 @@ std::optional<TimePoint> Worker::pass() {
     source.queued = false;
     const bool more = turn(source, now);
     if (more && !std::exchange(source.queued, true)) ready_.push_back(&source);
-    if (!source.waits && (source.tailer.wake() || source.news || source.intake)) {
+    if (!source.waits && (source.tailer.wake() || source.news || source.intake || source.again_at)) {
       source.waits = true;
       waiting_.push_back(&source);
     }
@@ -306,7 +349,7 @@ std::optional<TimePoint> Worker::pass() {
       rest(*source);
       source->tailer.rest();
     }
-    const std::optional<TimePoint> wake = source->tailer.wake();
+    const std::optional<TimePoint> wake = source->again_at ? source->again_at : source->tailer.wake();
     if (wake && *wake <= now && !std::exchange(source->queued, true)) ready_.push_back(source);
     if (wake) later(*wake);
     if (source->news) later(source->sent_at + options_.checkpoint);
@@ -326,9 +369,10 @@ bool Worker::turn(Followed& source, TimePoint now) {
   std::vector<char>& room = scanned_.block.bytes;
   auto step = source.tailer.step(room, now);
   if (!step.ok()) {
-    ++counts_.errors;
+    fail(source, step.error(), now);
     return false;
   }
+  recover(source);
   if (source.tailer.generation() != generation) end_generation(source, from, generation);
   if (step->lost_bytes > 0 || (!step->why.empty() && step->what != TailStep::What::vanished)) {
     counts_.lost_bytes += step->lost_bytes;

@@ -73,6 +73,8 @@ class Worker {
   std::optional<parsers::TimePoint> pass();
 
   const WorkerCounts& counts() const { return counts_; }
+  // Files that cannot be read now, and why; empty: there are none. They are tried again. From any thread.
+  std::string trouble() const;
 
  private:
   struct Followed;
@@ -81,6 +83,9 @@ class Worker {
   bool begin(const FoundFile& file, std::uint64_t skip);
   void drop(const std::string& path);
   void sweep(parsers::TimePoint now);
+  void set_back(parsers::TimePoint::duration by);
+  void fail(Followed& source, const parsers::Error& error, parsers::TimePoint now);
+  void recover(Followed& source);
   bool turn(Followed& source, parsers::TimePoint now);
   void take(Followed& source, const Checkpoint& from, std::size_t size, bool partial);
   void show(Followed& source, std::string_view line, std::uint64_t offset, std::uint64_t number);
@@ -106,10 +111,11 @@ class Worker {
   std::deque<FoundFile> dumps_;                 // to be read, one a pass
   std::vector<SourceNews> news_;
   std::size_t warm_ = 0;                        // Intakes
-  parsers::TimePoint sweep_at_{};
+  parsers::TimePoint sweep_at_{}, now_{};
+  std::size_t failing_ = 0;                     // files whose last turn failed
   WorkerCounts counts_;
 
-  std::mutex lock_;                             // of what follows
+  mutable std::mutex lock_;                             // of what follows
   std::condition_variable called_;
   struct Order {
     enum class What { follow, wake, use, keep_only } what = What::wake;
@@ -119,6 +125,7 @@ class Worker {
     std::function<bool(const std::string&)> keep;
   };
   std::vector<Order> orders_;
+  std::string trouble_;
   bool stopping_ = false, ended_ = false;
   std::thread thread_;
 };

@@ -268,3 +268,23 @@ TEST_CASE("a later attempt is compared with an earlier one that only the store k
     CHECK(count(bench.events, "next_run") == static_cast<std::size_t>(expected));
   }
 }
+
+TEST_CASE("a clock that is set back a day neither keeps an incident open nor a failure unjudged") {
+  const tests::TemporaryFolder folder;
+  const std::string database = folder.path() + "/triaged.db";
+  Bench bench(database);
+  Feeder first(rank_log("llama", 0));
+  bench.take(first.take(recorded("capacity_forward.log")));
+  bench.wait(500ms);
+  REQUIRE(bench.desk.open_incidents() == 1);
+  bench.now -= 24h;
+  bench.wait(70s);
+  CHECK(bench.desk.open_incidents() == 0);
+  CHECK(bench.events.back().starts_with("closed "));
+  bench.now -= 24h;
+  Feeder second(rank_log("gpt", 0));
+  bench.take(second.take(recorded("fragmentation.log")));
+  bench.wait(70s);
+  CHECK(std::count_if(bench.events.begin(), bench.events.end(), [](const auto& e) { return e.starts_with("opened"); }) == 2);
+  CHECK(std::count_if(bench.events.begin(), bench.events.end(), [](const auto& e) { return e.starts_with("closed"); }) == 2);
+}
