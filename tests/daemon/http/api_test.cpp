@@ -241,6 +241,7 @@ TEST_CASE("a snapshot is read, drawn and replayed; other files are refused") {
   const HttpAnswer other = http_post(fixture.port, "/api/v1/snapshots", "this is a log\n", "Content-Type: text/plain\r\n");
   CHECK(other.status == 422);
   CHECK(other.body.find(fixture.folder) == std::string::npos);
+  for (int i = 0; i < 500 && !std::filesystem::is_empty(fixture.folder + "/uploads"); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));   // removed on a thread of its own
   CHECK(std::filesystem::is_empty(fixture.folder + "/uploads"));
 }
 
