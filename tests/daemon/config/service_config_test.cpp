@@ -10,7 +10,7 @@ using namespace triage;
 TEST_CASE("configuration: every fault is told, with its line") {
   const daemon::ReadConfig read = daemon::read_service_config(
       "database: {path: /tmp/x.db, move_aside: true}\n"
-      "sources: {files: /logs/{job}.log, pol: 1s}\n"
+      "sources: {files: \"/logs/{job}.log\", pol: 1s}\n"
       "retention: {incidents: 3}\n"
       "incidents: {close_after: soon}\n"
       "workers: 1000\n"
