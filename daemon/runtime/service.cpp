@@ -35,6 +35,7 @@ using parsers::TimePoint;
 namespace {
 
 constexpr std::size_t kNews = 16;                    // portions of news that may wait for the desk: some MB
+constexpr std::uint64_t kTrim = 2000;                // Intakes let go of: some 20 MB
 constexpr std::int64_t kOutboxRows = 5000;           // that the policy is told of at the start
 
 TimePoint clock_now() { return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now()); }
@@ -263,9 +264,13 @@ Result<std::unique_ptr<Service>> Service::start(ServiceConfig config, std::strin
   parts.silences_changed = [&it](std::vector<db::Silence> silences) {
     it.desk_thread.call([&it, silences = std::move(silences)](Desk& desk) mutable { desk.plan(it.alerts.silence(std::move(silences), clock_now())); });
   };
-  parts.every_second = [&it, turns = 0]() mutable {
+  parts.every_second = [&it, trimmed = std::uint64_t{0}]() mutable {
     it.watching.close_idle();
-    if (++turns % 30 == 0) (void)::malloc_trim(0);     // what Intakes of idle files gave back goes to the system
+    // What the Intakes of idle files gave back goes to the system. It stops all threads for a moment, so only when there is much of it.
+    if (const std::uint64_t rested = it.watching.rested(); rested >= trimmed + kTrim) {
+      (void)::malloc_trim(0);
+      trimmed = rested;
+    }
   };
   it.housekeeping = std::make_unique<Housekeeping>(std::move(parts), it.config.retention);
   it.registry.before_scrape([&it] { set_gauges(it.registry, it.health_inputs(), clock_now()); });

@@ -142,6 +142,14 @@ void Watching::use(std::shared_ptr<const Knowledge> knowledge) {
   slow_->use(knowledge);
 }
 
+std::uint64_t Watching::rested() const {
+  const std::lock_guard guard(lock_);
+  std::uint64_t sum = 0;
+  for (const auto& worker : workers_) sum += worker->counts().rested;
+  for (const auto& [mount, worker] : network_) sum += worker->counts().rested;
+  return sum;
+}
+
 void Watching::close_idle() { files_.close_idle(std::chrono::seconds(30)); }
 
 WatchingState Watching::state(TimePoint now) const {

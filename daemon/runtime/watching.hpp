@@ -43,6 +43,8 @@ class Watching {
   void apply(const SourceConfig& config);
   void use(std::shared_ptr<const Knowledge> knowledge);
   WatchingState state(parsers::TimePoint now) const;
+  // Intakes that were let go of so far.
+  std::uint64_t rested() const;
   // Gives back descriptors of files that were not read for a while.
   void close_idle();
   // The threads end, for at most `time`. False: one waits for a file system and was left to it; then this object has to live as long as the process.

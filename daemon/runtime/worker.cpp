@@ -406,6 +406,7 @@ void Worker::rest(Followed& source) {
   source.telling = source.telling + source.intake->telling() - source.telling_before;
   source.intake.reset();
   --warm_;
+  ++counts_.rested;
 }
 
 Intake& Worker::intake_of(Followed& source) {

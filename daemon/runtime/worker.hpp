@@ -40,6 +40,7 @@ struct WorkerOptions {
 // What the workers count, for metrics and health. All of it grows only.
 struct WorkerCounts {
   std::atomic<std::uint64_t> bytes = 0, lines = 0, lost_bytes = 0, errors = 0, findings = 0;
+  std::atomic<std::uint64_t> rested = 0;        // Intakes that were let go of
   std::atomic<std::uint64_t> sources = 0;       // that are followed now
   std::atomic<std::int64_t> turn = 0;           // when the last turn began: microseconds since 1970
   std::atomic<bool> waiting = true;             // it is between two turns

@@ -108,10 +108,10 @@ def load(service, folder, options, failing):
         os.makedirs(f"{folder}/logs/{job}", exist_ok=True)
         for rank in range(8):
             files.append((job, os.open(f"{folder}/logs/{job}/rank{rank}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)))
-    turn_s = 0.1
+    turn_s = 0.25
     share = max(1, int(options.rate * 1e6 * turn_s / len(files)))
-    portion = "".join(LINE.format(i % 60, i % 60, i, i, i * 256) for i in range(max(1, share // 330 + 1))).encode()
-    portion = portion[: portion.rfind(b"\n", 0, max(share, 330)) + 1]
+    line = LINE.format(1, 1, 1, 1, 256).encode()
+    portion = b"".join(LINE.format(i % 60, i % 60, i, i, i * 256).encode() for i in range(max(1, round(share / len(line)))))
     to_fail = random.Random(7).sample(jobs, min(options.failures, len(jobs)))
     first_failure, written_at, written = 2.0, {}, 0
     cpu = service.cpu()
@@ -142,6 +142,8 @@ def load(service, folder, options, failing):
         stored = dict(store.execute("SELECT job, count(*) FROM incident GROUP BY job"))
     wrong = [job for job in to_fail[:len(written_at)] if stored.get(job, 0) != 1] + [job for job in stored if job not in written_at]
     pick = lambda share: times[min(len(times) - 1, int(len(times) * share))] if times else float("nan")
+    slow = sorted(((opened[job][0] - written_at[job], written_at[job] - begin) for job in written_at if job in opened), reverse=True)[:5]
+    print("slowest    " + ", ".join(f"{took * 1e3:.0f} ms at {at:.1f} s" for took, at in slow))
     print(f"load       {len(files)} files, {written / seconds / 1e6:.1f} MB/s for {seconds:.0f} s, {cpu / seconds * 100:.0f} % of a core, highest memory {service.memory() / 2**20:.0f} MiB")
     print(f"latency    {len(times)} failures: median {pick(0.5):.0f} ms, p90 {pick(0.9):.0f} ms, p99 {pick(0.99):.0f} ms, worst {times[-1] if times else 0:.0f} ms")
     print(f"lost       {written - int(read)} of {written} bytes; jobs without exactly one incident: {len(wrong)} {wrong[:5]}")
