@@ -148,15 +148,7 @@ Desk::Source& Desk::source_of(const db::WatchedRow& row, const signatures::Sourc
 parsers::Status Desk::restore(TimePoint now) {
   TRIAGE_TRY(const std::vector<db::WatchedRow> rows, store_.watched());
   for (const db::WatchedRow& row : rows) {
-    signatures::SourceInfo info = source_info(row.name);
-    info.job = row.job;
-    info.node = row.node;
-    info.attempt = row.attempt;
-    info.rank = row.rank;
-    info.local_rank = row.local_rank;
-    info.system = row.kind == "kmsg" || row.kind == "journal";
-    info.dump = row.kind == "dump";
-    Source& source = source_of(row, info);
+    Source& source = source_of(row, source_of_row(row));
     source.row = row;
     source.job->news_at = now;
   }

@@ -29,4 +29,18 @@ struct SourceNews {
   std::function<void(bool stored)> committed;   // called once, from the desk's thread; may be empty
 };
 
+// What a stored row says of its source.
+inline signatures::SourceInfo source_of_row(const db::WatchedRow& row) {
+  signatures::SourceInfo info;
+  info.name = row.name;
+  info.job = row.job;
+  info.node = row.node;
+  info.attempt = row.attempt;
+  info.rank = row.rank;
+  info.local_rank = row.local_rank;
+  info.system = row.kind == "kmsg" || row.kind == "journal";
+  info.dump = row.kind == "dump";
+  return info;
+}
+
 }  // namespace triage::daemon

@@ -71,14 +71,7 @@ void PushIntake::give_back(Scanner scanner) {
 void PushIntake::restore(const std::vector<db::WatchedRow>& rows) {
   for (const db::WatchedRow& row : rows) {
     if (row.kind != "push" || streams_.size() >= kStreams) continue;
-    signatures::SourceInfo info;
-    info.name = row.name;
-    info.job = row.job;
-    info.node = row.node;
-    info.rank = row.rank;
-    info.local_rank = row.local_rank;
-    info.attempt = row.attempt;
-    const auto stream = add(std::move(info));
+    const auto stream = add(source_of_row(row));
     stream->lines.restore(row);
     std::string_view text = row.batches;
     while (text.size() >= 16) {
