@@ -73,6 +73,23 @@ export function visible(text: string): string {
   return out;
 }
 
+/** The last two parts of a path, for places where the whole one hides what matters; other text as it is. */
+export function shortPath(text: string): string {
+  if (!text.startsWith('/')) return text;
+  const parts = text.split('/').filter(Boolean);
+  return parts.length > 2 ? '\u2026/' + parts.slice(-2).join('/') : text;
+}
+
+/** The part of a long line that says what went wrong: from the last named error on, else its end. `cut`: something was left out. */
+export function telling(text: string, most = 1200): {text: string; cut: boolean} {
+  if (text.length <= most) return {text, cut: false};
+  let at = Math.max(text.lastIndexOf('Error: '), text.lastIndexOf('Exception: '));
+  if (at < 0) at = text.search(/out of memory|fatal|fail/i);
+  for (let i = 0; at > 0 && i < 100 && /[\w.]/.test(text[at - 1]); ++i) --at;   // the whole name
+  const from = at < 0 ? text.length - most : at;
+  return {text: (from > 0 ? '\u2026 ' : '') + text.slice(from, from + most) + (from + most < text.length ? ' \u2026' : ''), cut: true};
+}
+
 /** Family of a kind, for its colour: gpu, host, comm, fault, io, other. */
 export function family(kind: string): string {
   if (/^(gpu\.oom|jax\.oom|tf\.oom|triton)/.test(kind)) return 'gpu';

@@ -1,13 +1,13 @@
 // One incident: what, where, why and the fixes on one screen; then the evidence in its context.
 import {useEffect, useMemo, useState} from 'preact/hooks';
 import {get, type Answer, type Detail, type Ledger} from './api';
-import {bytes, family, percent, ranges, visible} from './format';
+import {bytes, family, percent, ranges, telling, visible} from './format';
 import {Fixes} from './fixes';
 import {LogView, type Place} from './logview';
 import {markdown} from './markdown';
 import {Ranks, rankStates} from './ranks';
 import {Silence, Verdict} from './say';
-import {Copy, Foreign, Section, Stack, Time, Trouble, go, onEvent, type Part} from './shared';
+import {Copy, Foreign, Path, Section, Stack, Time, Trouble, go, onEvent, type Part} from './shared';
 
 /** The ledger's parts: they sum up to the capacity where all are known. */
 export function ledgerParts(l: Ledger): Part[] {
@@ -19,6 +19,24 @@ export function ledgerParts(l: Ledger): Part[] {
   if (l.allocated_bytes === null) add('this process', l.in_use_bytes, 'c-activations');
   add('other processes', l.other_processes.reduce((s, p) => s + p.bytes, 0), 'c-logits', l.other_processes.map((p) => `pid ${p.pid}: ${bytes(p.bytes)}`).join(', '));
   add('free', l.free_bytes, 'c-free');
+  return out;
+}
+
+/** Places of what followed: of each kind the first line of each rank that printed one, in the order of the lines' sources. */
+export function echoPlaces(a: Answer): Place[] {
+  const out: Place[] = [], seen = new Set<string>();
+  const add = (source: string, line: number, kind: string, rank: number | null) => {
+    const key = `${kind} ${rank ?? ''}`;
+    if (!line || seen.has(key) || source === a.root.source && line === a.root.line) return;
+    seen.add(key);
+    out.push({source, line, name: kind + (rank !== null ? `, rank ${rank}` : ''), what: 'echo'});
+  };
+  const echoes = new Map(a.echoes.map((e) => [e.kind, e]));
+  for (const e of a.echoes) {
+    const ranked = a.findings.filter((f) => f.role !== 'root' && f.kind === e.kind && f.source && f.rank !== null && e.ranks.includes(f.rank));
+    for (const f of ranked) add(f.source!, f.line, e.kind, f.rank);
+    if (!ranked.length && echoes.get(e.kind) === e) add(e.source ?? a.root.source, e.first_line, e.kind, e.ranks.length ? e.ranks[0] : null);
+  }
   return out;
 }
 
@@ -52,11 +70,10 @@ function Whole({detail, a, load}: {detail: Detail; a: Answer; load: () => void})
   const places = useMemo<Place[]>(() => {
     const out: Place[] = [{source: root.source, line: root.line, name: 'root' + (root.rank !== null ? `, rank ${root.rank}` : ''), what: 'root'}];
     for (const e of a.also ?? []) out.push({source: e.source, line: e.line, name: 'also' + (e.rank !== null ? `, rank ${e.rank}` : ''), what: 'also'});
-    for (const e of a.echoes) if (e.first_line) out.push({source: e.source ?? root.source, line: e.first_line, name: e.kind + (e.ranks.length ? `, rank ${e.ranks[0]}` : ''), what: 'echo'});
-    return out;
+    return [...out, ...echoPlaces(a)];
   }, [row.id, row.revision]);
   const fact = (name: string, value: unknown) => value === null || value === undefined || value === '' ? null : <div><dt>{name}</dt><dd><Foreign text={String(value)} /></dd></div>;
-  const tail = root.text.length > 2000 ? root.text.slice(-2000) : root.text;
+  const told = telling(root.text);
   const limit = a.ledger?.limit_bytes ?? a.ledger?.capacity_bytes ?? null;
   const composed = a.composition.reduce((s, c) => s + c.bytes, 0);
   const colour = (term: string) => ['weights', 'gradients', 'optimizer', 'activations', 'logits', 'buffers'].find((c) => term.startsWith(c)) ?? 'unattributed';
@@ -66,7 +83,7 @@ function Whole({detail, a, load}: {detail: Detail; a: Answer; load: () => void})
     <div class="title">
       <h1><span class={'kind f-' + family(a.kind)}>{visible(a.kind)}</span> {causeOf(a.kind)}</h1>
       <span class="grow" />
-      {row.open ? <b class="open">open</b> : <span class="dim">closed</span>}
+      {row.open ? <b class="open" title="The job still runs or its logs still grow: this may change">open</b> : <span class="dim" title="Nothing more came from this attempt: the answer is final">closed</span>}
       <Copy name="Copy as Markdown" text={() => markdown(a, location.href)} />
       <button type="button" aria-expanded={silence} onClick={() => setSilence(!silence)}>Silence</button>
     </div>
@@ -75,11 +92,11 @@ function Whole({detail, a, load}: {detail: Detail; a: Answer; load: () => void})
     <div class="answer">
       <div>
         <Section title="What" id="what">
-          <pre class="root" tabIndex={0}><code dir="ltr">{root.text.length > 2000 ? '... ' : ''}{visible(tail)}</code></pre>
-          {root.text.length > 2000 && <p class="dim">The end of a line of {bytes(root.text.length)}.</p>}
+          <pre class="root" tabIndex={0}><code dir="ltr">{visible(told.text)}</code></pre>
+          {told.cut && <p class="dim">Part of a line of {bytes(root.text.length)}; all of it stands under Evidence.</p>}
         </Section>
         <Section title="Where" id="where"><dl class="facts">
-          {fact('job', a.job)}{a.attempt > 1 && fact('attempt', a.attempt)}{fact('node', root.node)}{fact('rank', root.rank)}{fact('GPU', root.device)}{fact('step', root.step)}{fact('phase', a.phase)}
+          {a.job && a.job !== root.source && <div><dt>job</dt><dd><Path text={a.job} /></dd></div>}{a.attempt > 1 && fact('attempt', a.attempt)}{fact('node', root.node)}{fact('rank', root.rank)}{fact('GPU', root.device)}{fact('step', root.step)}{fact('phase', a.phase)}
           {fact('pid', root.pid)}{fact('framework', a.framework.join(', '))}
           <div><dt>time</dt><dd><Time at={root.time ?? row.occurred_at} /></dd></div>
           <div class="long"><dt>line</dt><dd><Foreign text={`${root.source}:${root.line ?? '?'}`} /></dd></div>

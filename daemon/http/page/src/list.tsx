@@ -2,7 +2,7 @@
 import {useEffect, useMemo, useRef, useState} from 'preact/hooks';
 import {get, type Counts, type NodeRow, type Query, type Row} from './api';
 import {ago, family, visible} from './format';
-import {Foreign, Section, Time, Trouble, go, onEvent} from './shared';
+import {Foreign, Path, Section, Time, Trouble, go, onEvent} from './shared';
 
 const kPage = 200;
 const spans: [string, string][] = [['1h', 'last hour'], ['24h', 'last 24 hours'], ['7d', 'last 7 days'], ['30d', 'last 30 days'], ['', 'all time']];
@@ -17,6 +17,12 @@ export function readFilter(search: string): Filter {
 }
 export function filterQuery(f: Filter): Query {
   return {text: f.text.trim(), kind: f.kind.trim(), job: f.job.trim(), node: f.node.trim(), since: f.since, until: f.until, open: f.open ? true : undefined};
+}
+
+/** Label of the time axis: the day, with the hour where the whole axis is short. */
+function axisTime(at: number, span: number): string {
+  const t = new Date(at);
+  return t.toLocaleString(undefined, span > 3 * 864e5 ? {day: 'numeric', month: 'short'} : {weekday: 'short', hour: '2-digit', minute: '2-digit'});
 }
 
 function Chart({counts, pick}: {counts: Counts; pick: (from: string, to: string) => void}) {
@@ -35,7 +41,7 @@ function Chart({counts, pick}: {counts: Counts; pick: (from: string, to: string)
   const present = ['gpu', 'host', 'comm', 'fault', 'io', 'other'].filter((f) => sums.some((m) => m.has(f)));
   const names: Record<string, string> = {gpu: 'device memory', host: 'host memory', comm: 'collectives', fault: 'device faults', io: 'storage, data', other: 'other'};
   return <figure class="chart">
-    <figcaption><b>{total}</b> {total === 1 ? 'incident' : 'incidents'}, most in one column: {top}. <span class="legend">{present.map((f) => <span><i class={'f-' + f} />{names[f]}</span>)}</span></figcaption>
+    <figcaption><b>{total}</b> {total === 1 ? 'incident' : 'incidents'}; {top > 1 && `at most ${top} in one column. `}<span class="legend">{present.map((f) => <span><i class={'f-' + f} />{names[f]}</span>)}</span></figcaption>
     <div class="columns">{sums.map((m, i) => {
       const from = new Date(first + i * step).toISOString(), to = new Date(first + (i + 1) * step).toISOString();
       if (!heights[i]) return <span />;
@@ -43,6 +49,7 @@ function Chart({counts, pick}: {counts: Counts; pick: (from: string, to: string)
                      aria-label={`${heights[i]} incidents from ${new Date(first + i * step).toLocaleString()}; show only these`}>
         {present.map((f) => m.has(f) && <i class={'f-' + f} style={{height: 100 * m.get(f)! / top + '%'}} />)}</button>;
     })}</div>
+    <div class="axis dim" aria-hidden="true"><span>{axisTime(first, columns * step)}</span><span>{axisTime(first + columns * step / 2, columns * step)}</span><span>{axisTime(Date.parse(counts.until), columns * step)}</span></div>
   </figure>;
 }
 
@@ -149,7 +156,7 @@ export function IncidentList() {
     <div class="two">
       <div class="wide">
         {counts && <Chart counts={counts} pick={(since, until) => set({since, until})} />}
-        <Rows rows={rows} fresh={fresh} now={now} more={more} end={!next} />
+        {rows.length > 0 && <Rows rows={rows} fresh={fresh} now={now} more={more} end={!next} />}
         {!loading && !rows.length && !fault && <p class="empty">{narrowed ? 'No incident matches.' : 'No incident in this time. Drag a log, a snapshot or a folder onto the page to have it read.'}</p>}
       </div>
       <aside><Section title="Nodes that recur" id="recur"><Nodes rows={nodes} node={filter.node} pick={(node) => set({node})} /></Section></aside>
@@ -168,8 +175,9 @@ function Rows({rows, fresh, now, more, end}: {rows: Row[]; fresh: Set<string>; n
     const change = () => { setNarrow(media.matches); measure(); };
     measure();
     media.addEventListener('change', change);
-    addEventListener('resize', measure);
-    return () => { media.removeEventListener('change', change); removeEventListener('resize', measure); };
+    const watch = new ResizeObserver(measure);
+    watch.observe(box.current!);
+    return () => { media.removeEventListener('change', change); watch.disconnect(); };
   }, []);
   const from = Math.max(0, Math.floor(seen.top / height) - 8), to = Math.min(rows.length, Math.ceil((seen.top + seen.height) / height) + 8);
   useEffect(() => { if (to >= rows.length - 40 && rows.length) more(); }, [to, rows.length]);
@@ -189,7 +197,7 @@ function Rows({rows, fresh, now, more, end}: {rows: Row[]; fresh: Set<string>; n
           <a class="row" href={'/incidents/' + r.id} onClick={(e) => { if (e.metaKey || e.ctrlKey) return; e.preventDefault(); go('/incidents/' + r.id); }}>
             <span class={'kind f-' + family(r.kind)} id={'i-' + r.id}>{visible(r.kind)}</span>
             <span class="what"><Foreign text={r.summary} /></span>
-            <span class="where">{r.job && <Foreign text={r.job} />}{r.job && r.attempt > 1 && ` #${r.attempt}`}{r.node && <> <Foreign text={r.node} /></>}{r.rank !== null && ` rank ${r.rank}`}{!r.job && !r.node && <Foreign text={r.source.split('/').pop()!} />}</span>
+            <span class="where">{r.job && <Path text={r.job} />}{r.job && r.attempt > 1 && ` #${r.attempt}`}{r.node && <> <Foreign text={r.node} /></>}{r.rank !== null && ` rank ${r.rank}`}{!r.job && !r.node && <Foreign text={r.source.split('/').pop()!} />}</span>
             <span class="when">{r.open && <b class="open">open</b>} <Time at={r.opened_at} /> <small>{ago(r.opened_at, now)}{r.seen > 1 && `, seen ${r.seen} times`}</small></span>
           </a>
         </article>)}

@@ -91,12 +91,13 @@ export function LogView({incident, places}: {incident: string; places: Place[]})
     <div class="jumps" role="group" aria-label="Places in the logs">{places.slice(0, 24).map((p) =>
       <button type="button" aria-pressed={p === place} class={p.what} onClick={() => setPlace(p)}>{p.name}{p.line ? `, line ${p.line}` : ''}</button>)}</div>
     {fault ? <p class="dim">The lines around it cannot be read here: {fault}. The line itself stands under “What”.</p> : <>
-      <p class="path"><bdi>{visible(place.source)}</bdi> <span class="dim">{bytes(size)}{spool ? ', only the lines that were kept' : ''}</span></p>
+      <p class="path"><bdi>{visible(place.source)}</bdi> <span class="dim">{spool ? '' : bytes(size)}{spool ? '; only the lines around what was found are kept, a rule marks a gap' : ''}</span></p>
       <div class="lines" ref={box} onScroll={scrolled} tabIndex={0} role="region" aria-label={'Lines of ' + visible(place.source)}>
         <div style={{height: lines.length * kRow + 'px', position: 'relative'}}>
           {lines.slice(from, to).map((l, i) => {
             const mark = l.number !== null ? marks.get(l.number) : undefined;
-            return <div key={l.offset} class={'line ' + (mark?.what ?? '')} style={{top: (from + i) * kRow + 'px'}}>
+            const gap = spool && from + i > 0 && l.number !== null && lines[from + i - 1].number !== null && l.number > lines[from + i - 1].number! + 1;
+            return <div key={l.offset} class={'line ' + (mark?.what ?? '') + (gap ? ' gap' : '')} style={{top: (from + i) * kRow + 'px'}}>
               <span class="no" title={'byte ' + l.offset}>{l.number ?? ''}</span><code dir="ltr">{visible(l.text)}{l.cut && <em> (cut)</em>}</code></div>;
           })}
         </div>

@@ -91,16 +91,16 @@ export function Planner() {
         {plan && shown && <>
           <p class="summary verdict-line">{plan.fits === null ? 'No capacity is known: name a card.' : plan.fits ? <b class="fit">Fits</b> : <b class="open">Does not fit</b>} Largest need: {bytes(stages[worst].device_bytes)}{capacity > 0 && ` of ${bytes(capacity)}`}, stage {stages[worst].pipeline_rank} in {stages[worst].peak_phase}.</p>
           {plan.verdict && <p><Foreign text={plan.verdict} /></p>}
-          <Section title="Stages" id="stages"><div class="scroll"><table><thead><tr><th>stage</th><th>layers</th><th>static</th><th>peak allocated</th><th>on the device</th><th>peak in</th></tr></thead><tbody>
-            {stages.map((s, i) => <tr><td><button type="button" aria-pressed={s === shown} onClick={() => setStage(i)}>{s.pipeline_rank}</button></td><td>{s.layers}</td><td>{bytes(s.static_bytes)}</td>
-              <td title={`${bytes(s.peak_range.low)} to ${bytes(s.peak_range.high)}`}>{bytes(s.peak_bytes)}</td><td class={capacity && s.device_bytes > capacity ? 'open' : ''}>{bytes(s.device_bytes)}</td><td>{s.peak_phase}</td></tr>)}
+          <Section title="Stages" id="stages"><div class="scroll"><table><thead><tr><th>stage</th><th>layers</th><th class="num">static</th><th class="num">peak allocated</th><th class="num">on the device</th><th>peak in</th></tr></thead><tbody>
+            {stages.map((s, i) => <tr><td><button type="button" aria-pressed={s === shown} onClick={() => setStage(i)}>{s.pipeline_rank}</button></td><td>{s.layers}</td><td class="num">{bytes(s.static_bytes)}</td>
+              <td class="num" title={`${bytes(s.peak_range.low)} to ${bytes(s.peak_range.high)}`}>{bytes(s.peak_bytes)}</td><td class={'num ' + (capacity && s.device_bytes > capacity ? 'open' : '')}>{bytes(s.device_bytes)}</td><td>{s.peak_phase}</td></tr>)}
           </tbody></table></div></Section>
           <Section title={`Ledger of stage ${shown.pipeline_rank}`} id="terms"><Stack whole={capacity} label="Ledger" parts={shown.terms.filter((t) => t.bytes > 0).map((t) => ({name: t.term, bytes: t.bytes, colour: 'c-' + colour(t.term), text: bytes(t.bytes), note: t.note ?? undefined}))} /></Section>
           {plan.sweep && <Section title={`Layouts that fit, of ${plan.sweep.tried}`} id="layouts">
-            {plan.sweep.fit.length ? <div class="scroll"><table><tbody>{plan.sweep.fit.slice(0, 100).map((l) => <tr><td><code>{visible(l.layout)}</code></td><td>{bytes(l.need.peak_bytes)}</td><td class="dim">{bytes(l.need.low)} to {bytes(l.need.high)}</td></tr>)}</tbody></table></div>
+            {plan.sweep.fit.length ? <div class="scroll"><table><thead><tr><th>layout</th><th class="num">peak allocated</th><th>range</th></tr></thead><tbody>{plan.sweep.fit.slice(0, 100).map((l) => <tr><td><code>{visible(l.layout)}</code></td><td class="num">{bytes(l.need.peak_bytes)}</td><td class="dim">{bytes(l.need.low)} to {bytes(l.need.high)}</td></tr>)}</tbody></table></div>
               : <p>None fits.{plan.sweep.nearest && ` The nearest is ${visible(plan.sweep.nearest.layout)}, short by ${bytes(plan.sweep.nearest.short_by_bytes)}.`}</p>}</Section>}
           {plan.fixes.length > 0 && <Section title="What each change saves" id="changes"><div class="scroll"><table><thead><tr><th>change</th><th>saves</th><th>peak</th><th>set</th></tr></thead><tbody>
-            {plan.fixes.slice(0, 20).map((f) => <tr><td><Foreign text={f.title} /></td><td>{f.saving_bytes ? bytes(f.saving_bytes.mid) : ''}</td><td>{bytes(f.predicted_peak_bytes)}</td><td><code><Foreign text={f.apply[0]?.set ?? ''} /></code></td></tr>)}</tbody></table></div></Section>}
+            {plan.fixes.slice(0, 20).map((f) => <tr><td><Foreign text={f.title} /></td><td class="num">{f.saving_bytes ? bytes(f.saving_bytes.mid) : ''}</td><td class="num">{bytes(f.predicted_peak_bytes)}</td><td><code><Foreign text={f.apply[0]?.set ?? ''} /></code></td></tr>)}</tbody></table></div></Section>}
           {(plan.assumptions?.length ?? 0) > 0 && <details><summary>Assumed ({plan.assumptions!.length})</summary><ul class="plain">{plan.assumptions!.map((x) => <li><Foreign text={x.text} /></li>)}</ul></details>}
         </>}
       </div>

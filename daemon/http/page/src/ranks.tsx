@@ -58,7 +58,7 @@ export function Ranks({answer}: {answer: Answer}) {
     return () => { removeEventListener('resize', draw); media.removeEventListener('change', draw); };
   }, [answer, at]);
   if (states.length < 2) return null;
-  const tell = (rank: number) => `rank ${rank}, place ${Math.floor(rank / perNode)} of ${perNode} each: ${kNames[states[rank]]}`;
+  const tell = (rank: number) => `rank ${rank}, on node ${Math.floor(rank / perNode)} at place ${rank % perNode}, as ${perNode} ranks fill a node: ${kNames[states[rank]]}`;
   const rankAt = (e: MouseEvent) => {
     const g = geometry(canvas.current!.clientWidth), row = Math.floor(e.offsetY / (cell + 4)), column = Math.floor(e.offsetX / g.across), k = Math.floor((e.offsetX % g.across) / cell);
     const rank = (row * g.columns + column) * perNode + k;
@@ -70,7 +70,7 @@ export function Ranks({answer}: {answer: Answer}) {
       onMouseMove={(e) => { const r = rankAt(e); setTip(r >= 0 ? tell(r) : ''); }} onMouseLeave={() => setTip('')}
       onKeyDown={(e) => { const d = ({ArrowRight: 1, ArrowLeft: -1, ArrowDown: perNode, ArrowUp: -perNode} as Record<string, number>)[e.key]; if (!d) return; e.preventDefault();
         const r = Math.min(states.length - 1, Math.max(0, at + d)); setAt(r); setTip(tell(r)); }} /></div>
-    <p class="tip" aria-live="polite">{tip || `${states.length} ranks, ${perNode} in a group as on one node`}</p>
+    <p class="tip" aria-live="polite">{tip || `${states.length} ranks; each group is a node of ${perNode}. Point at one, or use the arrow keys.`}</p>
     <ul class="legend">{lists.map((l) => <li><i class={'r-' + l.s} />{kNames[l.s]} <b>{l.ranks.length}</b> <small>{l.s === 'other' ? '' : ranges(l.ranks).slice(0, 120)}</small></li>)}</ul>
   </>;
 }

@@ -2,7 +2,7 @@
 import {useEffect, useState} from 'preact/hooks';
 import type {ComponentChildren} from 'preact';
 import {Problem, type StreamEvent} from './api';
-import {localTime, utcTime, visible} from './format';
+import {localTime, shortPath, utcTime, visible} from './format';
 
 export function go(to: string) {
   history.pushState(null, '', to);
@@ -26,8 +26,9 @@ export function onEvent(f: (e: StreamEvent) => void): () => void { listeners.add
 
 export const Time = ({at}: {at: string | null | undefined}) => at ? <time dateTime={at} title={utcTime(at)}>{localTime(at)}</time> : <span class="dim">unknown</span>;
 
-/** Text that somebody else wrote. */
-export const Foreign = ({text}: {text: string}) => <bdi>{visible(text)}</bdi>;
+/** Text that somebody else wrote. `title`: the whole of it where only a part is shown. */
+export const Foreign = ({text, title}: {text: string; title?: string}) => <bdi title={title === undefined || title === text ? undefined : visible(title)}>{visible(text)}</bdi>;
+export const Path = ({text}: {text: string}) => <Foreign text={shortPath(text)} title={text} />;
 
 export function Trouble({of}: {of: unknown}) {
   const p = of as Problem;

@@ -13,6 +13,8 @@ interface Device {
 interface Graph { file: string; note: string; frames: string[]; devices: Device[] }
 interface Replay { devices: {device: number; replay_check: {reserved_error_percent?: number} | null; what_if: Record<string, unknown>[]}[] }
 
+const kBinary = Array.from({length: 52}, (_, i) => 2 ** i);   // ticks of the axis at whole GiB, MiB
+
 const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim() || '#888';
 
 function Timeline({d}: {d: Device}) {
@@ -25,7 +27,7 @@ function Timeline({d}: {d: Device}) {
     const value = (_: uPlot, v: number | null) => v === null ? '' : bytes(v);
     const plot = new uPlot({
       width: box.current.clientWidth, height: 280, scales: {x: {time: false}}, cursor: {drag: {x: true, y: false}},
-      axes: [{...axis, label: timed ? 'seconds since the first event' : 'events'}, {...axis, size: 84, values: (_, v) => v.map((n) => bytes(n))}],
+      axes: [{...axis, label: timed ? 'seconds since the first event' : 'events'}, {...axis, size: 84, incrs: kBinary, values: (_, v) => v.map((n) => bytes(n))}],
       series: [{label: timed ? 's' : 'event'}, {label: 'reserved', stroke: colour('logits'), width: 1.5, value}, {label: 'allocated', stroke: colour('activations'), fill: colour('activations') + '33', width: 1, value}],
     }, [x, t.map((p) => p[3]), t.map((p) => p[2])], box.current);
     const resize = () => plot.setSize({width: box.current!.clientWidth, height: 280});
@@ -90,7 +92,7 @@ function Flame({d, frames}: {d: Device; frames: string[]}) {
       g.font = '12px system-ui, sans-serif';
       for (const b of list) {
         g.fillStyle = b.node.category ? colour(b.node.category) : colour('unattributed');
-        g.globalAlpha = b.d < 2 ? 1 : .62 + .06 * (b.d * 7 % 5);
+        g.globalAlpha = b.d < 2 ? 1 : .34 + .03 * (b.d * 7 % 5);   // pale, so that text in the page's own colour stays readable on every category
         g.fillRect(b.x, b.d * kHigh, Math.max(.5, b.w - .7), kHigh - 1);
         g.globalAlpha = 1;
         if (b.w > 46) {
@@ -98,7 +100,7 @@ function Flame({d, frames}: {d: Device; frames: string[]}) {
           g.beginPath();
           g.rect(b.x, b.d * kHigh, b.w - 5, kHigh);
           g.clip();
-          g.fillStyle = '#fff';
+          g.fillStyle = b.d < 2 ? '#fff' : colour('fg');
           g.fillText(visible(b.node.name) + '  ' + bytes(b.node.bytes), b.x + 4, b.d * kHigh + 14);
           g.restore();
         }

@@ -1,12 +1,12 @@
 import {describe, expect, it} from 'vitest';
 import {eventCutter, problemOf, url} from '../src/api';
-import {ago, bytes, family, ranges, utcTime, visible} from '../src/format';
+import {ago, bytes, family, ranges, shortPath, telling, utcTime, visible} from '../src/format';
 import {codeBlock, escapeText, markdown} from '../src/markdown';
 import {numbered} from '../src/logview';
 import {tarOf} from '../src/tar';
 import {rankStates} from '../src/ranks';
-import {costText, peakBefore} from '../src/fixes';
-import {ledgerParts} from '../src/incident';
+import {costText, peakBefore, settingsOf} from '../src/fixes';
+import {echoPlaces, ledgerParts} from '../src/incident';
 import {filterQuery, readFilter} from '../src/list';
 import {knobsOf, planQuery} from '../src/planner';
 
@@ -21,6 +21,17 @@ describe('format', () => {
   it('joins ranks to ranges', () => { expect(ranges([3, 1, 2, 7, 7, 9, 10])).toBe('1-3, 7, 9-10'); expect(ranges([])).toBe(''); });
   it('makes what steers a terminal or the direction of reading visible', () => {
     expect(visible('a\x1b[31mb\u202ec\x07\u009bd\te')).toBe('a\u241b[31mb<U+202E>c\u2407<U+009B>d\te');
+  });
+  it('shortens paths, and long lines to what they tell', () => {
+    expect(shortPath('/data/logs/job 7/rank0.log')).toBe('\u2026/job 7/rank0.log');
+    expect(shortPath('/rank0.log')).toBe('/rank0.log');
+    expect(shortPath('llama-70b')).toBe('llama-70b');
+    expect(telling('short: CUDA out of memory')).toEqual({text: 'short: CUDA out of memory', cut: false});
+    const long = telling('x'.repeat(3000) + 'ValueError: a; torch.OutOfMemoryError: CUDA out of memory. Tried' + ' y'.repeat(900));
+    expect(long.text).toMatch(/^\u2026 torch\.OutOfMemoryError: CUDA out of memory\. Tried y.* \u2026$/);
+    expect(long.text.length).toBeLessThan(1210);
+    expect(telling('x'.repeat(3000) + ' it failed').text).toBe('\u2026 failed');
+    expect(telling('x'.repeat(3000)).text).toBe('\u2026 ' + 'x'.repeat(1200));
   });
   it('tells times in UTC and how long ago', () => {
     expect(utcTime('2026-12-01T13:19:02.5Z')).toBe('2026-12-01 13:19:02 UTC');
@@ -78,6 +89,20 @@ describe('incident', () => {
     expect(peakBefore(fix, answer({ledger}))).toBe(105);
     expect(peakBefore({...fix, saving_bytes: {low: 1, mid: 30, high: 40}}, answer())).toBe(90);
     expect(costText(fix)).toBe('step time 20 to 33 %');
+  });
+  it('shows the settings of the programs that are named, else of the likeliest one', () => {
+    const apply = ['pytorch', 'megatron-lm', 'nemo'].map((framework) => ({framework, set: framework})), fix: any = {apply};
+    const shown = (frameworks: string[]) => settingsOf(fix, frameworks).shown.map((s) => s.set);
+    expect(shown([])).toEqual(['pytorch']);
+    expect(shown(['megatron-lm'])).toEqual(['megatron-lm']);
+    expect(shown(['other'])).toEqual(['pytorch']);
+    expect(settingsOf(fix, []).rest.length).toBe(2);
+    expect(settingsOf({...fix, apply: [{framework: 'any', set: 'A=1'}, ...apply]}, []).shown.map((s) => s.set)).toEqual(['A=1']);
+  });
+  it('offers the first line of each rank that followed', () => {
+    const f = (line: number, rank: number | null, role = 'cascade') => ({rule: 'r', role, kind: 'dist.peer_closed', source: 'a.log', line, rank, captures: {}});
+    expect(echoPlaces(answer({findings: [f(3, 2, 'root'), f(9, 1), f(10, 1), f(12, 3), f(14, null)]})).map((p) => [p.line, p.name])).toEqual([[9, 'dist.peer_closed, rank 1'], [12, 'dist.peer_closed, rank 3']]);
+    expect(echoPlaces(answer()).map((p) => [p.source, p.line, p.name])).toEqual([['a_b.log', 9, 'dist.peer_closed, rank 1']]);
   });
 });
 describe('addresses', () => {
