@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kGram = 4;
 constexpr std::size_t kLongestStride = 13;
+constexpr std::size_t kWindow = 8;   // bytes compared before the literal is
 constexpr std::size_t kHead = 4096;  // bytes of a literal that grams are taken of
 
 std::uint32_t gram_at(const char* p) {
@@ -27,8 +28,10 @@ std::uint64_t window_at(const char* p) {
   return v | 0x2020202020202020u;
 }
 
-// Of the places `residue`, `residue + stride`, ... in the text the one whose gram is rarest in healthy logs.
-std::size_t rarest_gram(std::string_view text, std::size_t residue, std::size_t stride, const std::unordered_map<std::uint32_t, unsigned>& counts) {
+// Of the places `residue`, `residue + stride`, ... in the text the one whose gram is rarest in healthy logs. Of a short text, in which no
+// gram stands at such a place, the one with three bytes of it: one before its first, or three before its end.
+int rarest_gram(std::string_view text, std::size_t residue, std::size_t stride, const std::unordered_map<std::uint32_t, unsigned>& counts) {
+  if (residue + kGram > text.size()) return residue + kGram - 1 == text.size() ? static_cast<int>(residue) : -1;
   std::size_t best = residue;
   unsigned least = ~0u;
   for (std::size_t at = residue; at + kGram <= text.size(); at += stride) {
@@ -39,17 +42,26 @@ std::size_t rarest_gram(std::string_view text, std::size_t residue, std::size_t 
       best = at;
     }
   }
-  return best;
+  return static_cast<int>(best);
 }
 
-// The gram, or with letters of either case all 16 at most.
-std::vector<std::uint32_t> spellings(std::uint32_t gram, bool caseless) {
-  std::vector<std::uint32_t> out{gram};
-  for (int byte = 0; caseless && byte < 4; ++byte) {
-    const auto c = static_cast<char>(gram >> (8 * byte) & 0xFF);
-    if (!parsers::is_alpha(c)) continue;
-    const std::size_t count = out.size();
-    for (std::size_t i = 0; i < count; ++i) out.push_back(out[i] ^ (0x20u << (8 * byte)));
+// All grams that can stand at the place: letters in both cases if `caseless`, any byte outside the text.
+std::vector<std::uint32_t> spellings(std::string_view text, int place, bool caseless) {
+  std::vector<std::uint32_t> out{0};
+  for (int byte = 0; byte < static_cast<int>(kGram); ++byte) {
+    std::vector<std::uint32_t> choices;
+    const int at = place + byte;
+    if (at < 0 || at >= static_cast<int>(text.size())) {
+      for (std::uint32_t any = 0; any < 256; ++any) choices.push_back(any);
+    } else {
+      const char c = text[static_cast<std::size_t>(at)];
+      choices.push_back(static_cast<unsigned char>(c));
+      if (caseless && parsers::is_alpha(c)) choices.push_back(static_cast<unsigned char>(c) ^ 0x20u);
+    }
+    std::vector<std::uint32_t> longer;
+    for (const std::uint32_t gram : out)
+      for (const std::uint32_t choice : choices) longer.push_back(gram | choice << (8 * byte));
+    out = std::move(longer);
   }
   return out;
 }
@@ -66,7 +78,7 @@ GramFilter::GramFilter(std::vector<Literal> literals, std::vector<std::uint32_t>
   if (literals_.empty()) return;
   std::size_t shortest = literals_.front().text.size();
   for (const Literal& literal : literals_) shortest = std::min(shortest, literal.text.size());
-  stride_ = std::clamp(shortest - (kGram - 1), kLeast - (kGram - 1), kLongestStride);
+  stride_ = std::clamp(shortest, kWindow, kLongestStride + kGram - 1) - (kGram - 1);
 
   std::unordered_map<std::uint32_t, unsigned> counts;
   const std::string_view healthy = background();
@@ -81,10 +93,15 @@ GramFilter::GramFilter(std::vector<Literal> literals, std::vector<std::uint32_t>
     const std::string& text = literals_[i].text;
     const std::string_view head = std::string_view(text).substr(0, kHead);
     for (std::size_t k = 0; k < stride_; ++k) {
-      const std::size_t place = rarest_gram(head, k, stride_, counts);
-      const std::size_t skip = std::min(place, head.size() - kLeast);
-      const Entry entry{window_at(text.data() + skip), i, static_cast<std::uint16_t>(place - skip), static_cast<std::uint16_t>(skip)};
-      for (const std::uint32_t gram : spellings(gram_at(text.data() + place), literals_[i].caseless)) rows.push_back({slot(gram), entry});
+      Entry entry;
+      entry.literal = i;
+      entry.place = rarest_gram(head, k, stride_, counts);
+      entry.windowed = head.size() >= kWindow;
+      if (entry.windowed) {
+        entry.skip = static_cast<std::uint32_t>(std::min(static_cast<std::size_t>(entry.place), head.size() - kWindow));
+        entry.window = window_at(text.data() + entry.skip);
+      }
+      for (const std::uint32_t gram : spellings(head, entry.place, literals_[i].caseless)) rows.push_back({slot(gram), entry});
     }
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.slot < b.slot; });
@@ -102,10 +119,13 @@ void GramFilter::check(std::string_view block, std::size_t at, std::uint32_t slo
   const std::size_t word = slot / 32;
   for (std::uint32_t i = first_[word]; i < first_[word + 1]; ++i) {
     const Entry& entry = entries_[i];
-    if (at < std::size_t{entry.back} + entry.skip) continue;
-    const std::size_t window = at - entry.back;
-    if (window + kLeast > block.size() || window_at(block.data() + window) != entry.window) continue;
-    if (stands_at(literals_[entry.literal], block, window - entry.skip)) out.push_back({at, numbers_[entry.literal]});
+    if (entry.place > 0 && at < static_cast<std::size_t>(entry.place)) continue;
+    const std::size_t start = entry.place < 0 ? at + 1 : at - static_cast<std::size_t>(entry.place);
+    if (entry.windowed) {
+      const std::size_t window = start + entry.skip;
+      if (window + kWindow > block.size() || window_at(block.data() + window) != entry.window) continue;
+    }
+    if (stands_at(literals_[entry.literal], block, start)) out.push_back({std::max(at, start), numbers_[entry.literal]});
   }
 }
 
@@ -131,6 +151,12 @@ void GramFilter::scan(std::string_view block, std::vector<LiteralHit>& out) cons
   for (; at + kGram <= block.size(); at += stride) {
     const std::uint32_t s = slot(gram_at(data + at));
     if (bit(s) & 1) check(block, at, s, out);
+  }
+  // The last three bytes can be those of a short literal.
+  if (at + kGram - 1 == block.size()) {
+    std::uint32_t gram = 0;
+    std::memcpy(&gram, data + at, kGram - 1);
+    check(block, at, slot(gram), out);
   }
 }
 
