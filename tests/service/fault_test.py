@@ -237,6 +237,99 @@ def pushed_and_killed():
     return "12 batches, each killed after its answer and pushed again"
 
 
+def read_only_database():
+    """The file system of the database becomes read-only, as ext4 does after an error of its disk."""
+    folder = tempfile.mkdtemp(prefix="triage-readonly-")
+    os.makedirs(folder + "/db")
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", folder + "/db"], capture_output=True).returncode != 0:
+        return "skipped: mounting is not permitted"
+    remount = lambda how: subprocess.run(["mount", "-o", "remount," + how, folder + "/db"], capture_output=True)
+    try:
+        service = Service(folder=folder)
+        service.write("before")
+        wait_for("the incident before", lambda: len(service.incidents("before")) == 1)
+        # Files that are open for writing keep a file system from it: the service is started on one that is read-only, and ends with a reason.
+        service.process.kill()
+        service.process.wait()
+        if remount("ro").returncode != 0:
+            return "skipped: the file system cannot be made read-only here"
+        refused = subprocess.run([TRIAGE, "serve", "--config", service.config], capture_output=True, timeout=30)
+        assert refused.returncode not in (0, -6, -11) and b"read" in refused.stderr, (refused.returncode, refused.stderr[-300:])
+        service.write("meanwhile")
+        assert remount("rw").returncode == 0
+        service.start()
+        wait_for("the incident of meanwhile", lambda: len(service.incidents("meanwhile")) == 1)
+        service.stop()
+        return refused.stderr.decode(errors="replace").strip().splitlines()[0][:90]
+    finally:
+        subprocess.run(["umount", "-l", folder + "/db"], capture_output=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def database_turns_read_only():
+    """No byte of the database may be changed any more while the service runs."""
+    service = Service()
+    files = [service.folder + "/db/triaged.db" + end for end in ("", "-wal")]
+    if subprocess.run(["chattr", "+i", *files], capture_output=True).returncode != 0:
+        service.stop()
+        return "skipped: this file system has no immutable files"
+    try:
+        service.write("readonly")
+        wait_for("health tells of it", lambda: not service.part("database")["ok"])
+        why = service.part("database")["why"]
+    finally:
+        subprocess.run(["chattr", "-i", *files], capture_output=True)
+    wait_for("the incident afterwards", lambda: len(service.incidents("readonly")) == 1)
+    wait_for("well again", lambda: service.part("database")["ok"])
+    service.stop()
+    return why[:90]
+
+
+def killed_while_pushed():
+    """SIGKILL while OTLP batches come in from four shippers, which repeat what was not answered: nothing lost, nothing doubled."""
+    service = Service()
+    lines = OOM.decode().splitlines()
+    stop, accepted, repeated = threading.Event(), set(), [0]
+
+    def shipper(number):
+        count = 0
+        while not stop.is_set():
+            job = f"otlp{number}x{count}"
+            records = [{"timeUnixNano": str(time.time_ns() + i), "body": {"stringValue": line}} for i, line in enumerate(lines)]
+            body = json.dumps({"resourceLogs": [{"resource": {"attributes": [{"key": "job", "value": {"stringValue": job}}, {"key": "rank", "value": {"stringValue": "0"}}]},
+                                                 "scopeLogs": [{"logRecords": records}]}]})
+            for attempt in range(600):
+                try:
+                    status, _ = service.ask("POST", "/v1/logs", body, {"Content-Type": "application/json"})
+                except (OSError, http.client.HTTPException):
+                    status = 0
+                if status == 200:
+                    break
+                repeated[0] += 1
+                time.sleep(0.05)
+            assert status == 200, status
+            accepted.add(job)
+            count += 1
+
+    shippers = [threading.Thread(target=shipper, args=(n,)) for n in range(4)]
+    for thread in shippers:
+        thread.start()
+    for n in range(8):
+        time.sleep(0.2 + 0.11 * n)
+        service.process.kill()
+        service.process.wait()
+        service.start()
+    stop.set()
+    for thread in shippers:
+        thread.join()
+    assert repeated[0] > 0, "no batch was under way at any kill"
+    wait_for("each pushed job has one incident", lambda: all(len(service.incidents(job)) == 1 for job in sorted(accepted)), 90)
+    total = len(service.json("/api/v1/incidents?limit=500")["incidents"])
+    assert total == len(accepted), (total, len(accepted))
+    service.stop()
+    return f"{len(accepted)} batches over 8 kills, {repeated[0]} tries were not answered"
+
+
 def stop_under_load():
     service = Service()
     stop = threading.Event()
@@ -315,7 +408,7 @@ def sinks_down():
     return f"{len(chat)} and {len(hook)} messages, each once, {took:.1f} s after the sinks came back"
 
 
-CASES = [sinks_down, locked_database, full_disk, wrong_reload, new_patterns, few_descriptors, long_line, xid_flood, pushed_and_killed, stop_under_load]
+CASES = [sinks_down, locked_database, full_disk, wrong_reload, new_patterns, few_descriptors, long_line, xid_flood, pushed_and_killed, killed_while_pushed, read_only_database, database_turns_read_only, stop_under_load]
 
 
 def main():

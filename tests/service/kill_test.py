@@ -4,13 +4,42 @@
 usage: kill_test.py TRIAGE SOURCE_FOLDER [--kills N] [--seed N]
 
 Jobs write recorded failing logs in pieces, some rotate their file in between. The service is ended with SIGKILL at random moments and started
-again. At the end: the database is sound, each job has exactly one incident of the kind that a scan of its log gives, every incident is
+again: one time in six while it starts, else after it has told that it is ready; that most kills met a running service is part of the test. At
+the end it is waited for as long as incidents close and messages go out. Then: the database is sound, each job has exactly one incident of the kind that a scan of its log gives, every incident is
 closed, no message reached the chat sink twice (it cannot tell; the webhook knows a message again by its key), and what may have been lost on
 the way to it is shown as uncertain.
 """
 import argparse, collections, http.server, json, os, random, shutil, signal, socket, sqlite3, subprocess, sys, tempfile, threading, time
 
 LOGS = ["capacity_forward.log", "fragmentation.log", "other_process.log", "optimizer_first_step.log", "logits_spike.log", "device_assert.log"]
+
+
+class Ready:
+    """The socket to which the service tells that it is ready, as to systemd."""
+
+    def __init__(self, folder):
+        self.path = folder + "/notify"
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.path)
+
+    def told(self, seconds):
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self.socket.settimeout(left)
+            try:
+                if b"READY=1" in self.socket.recv(4096):
+                    return True
+            except TimeoutError:
+                pass
+        return False
+
+    def forget(self):
+        self.socket.settimeout(0)
+        try:
+            while True:
+                self.socket.recv(4096)
+        except BlockingIOError:
+            pass
 
 
 class Sink(http.server.BaseHTTPRequestHandler):
@@ -123,16 +152,27 @@ alerts:
             count += 1
             time.sleep(own.random() * 0.5)
 
+    ready = Ready(folder)
+
     def start():
-        return subprocess.Popen([options.triage, "serve", "--config", folder + "/triaged.yaml"], stderr=open(folder + "/service.log", "ab"))
+        ready.forget()
+        return subprocess.Popen([options.triage, "serve", "--config", folder + "/triaged.yaml"], stderr=open(folder + "/service.log", "ab"),
+                                env=dict(os.environ, NOTIFY_SOCKET=ready.path))
 
     writers = [threading.Thread(target=writer, args=(n,)) for n in range(3)]
     for thread in writers:
         thread.start()
     process = start()
+    running = 0                                    # kills of a service that was ready
     try:
         for _ in range(options.kills):
-            time.sleep(chance.uniform(0.05, 1.2))
+            if chance.random() < 1 / 6:
+                running += ready.told(chance.uniform(0.01, 0.3))
+            else:
+                if not ready.told(60):
+                    raise SystemExit("the service was not ready within a minute")
+                running += 1
+                time.sleep(chance.uniform(0, 1.2))
             if process.poll() is not None:
                 print(open(folder + "/service.log", errors="replace").read()[-2000:])
                 raise SystemExit(f"the service ended by itself, status {process.returncode}")
@@ -144,7 +184,10 @@ alerts:
         for thread in writers:
             thread.join()
     store = sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=10)
-    for _ in range(600 + 10 * options.kills):
+    # As long as there is progress: the service may be far behind on a busy machine, and a sink that had refused is tried again after up to a minute.
+    left, moved, waited_from = None, time.monotonic(), time.monotonic()
+    open_ones = waiting = kept = -1
+    while time.monotonic() - moved < 180:
         time.sleep(0.1)
         try:
             open_ones = store.execute("SELECT count(*) FROM tracked WHERE closed = 0").fetchone()[0]
@@ -154,11 +197,16 @@ alerts:
             continue
         if open_ones == 0 and waiting == 0 and kept >= len(expected):
             break
+        if (open_ones, waiting, kept) != left:
+            left, moved = (open_ones, waiting, kept), time.monotonic()
+    waited = time.monotonic() - waited_from
     begin = time.monotonic()
     process.send_signal(signal.SIGTERM)
     process.wait(timeout=20)
     stop_s = time.monotonic() - begin
     faults = []
+    if running < 0.75 * options.kills:
+        faults.append(f"only {running} of {options.kills} kills met a running service")
     sound = store.execute("PRAGMA integrity_check").fetchone()[0]
     if sound != "ok":
         faults.append("the database is damaged: " + sound)
@@ -181,8 +229,8 @@ alerts:
             faults.append(f"{job}: chat never heard of it")
     opened = store.execute("SELECT count(*) FROM outbox WHERE sink = 'hook' AND state <> 'sent'").fetchone()[0]
     if opened:
-        faults.append(f"{opened} messages did not reach the webhook")
-    print(f"{options.kills} kills, {len(expected)} jobs, {sum(map(len, found.values()))} incidents; chat took {sum(Sink.chat.values())} messages, {unknown} uncertain; "
+        faults.append(f"{opened} messages did not reach the webhook: {dict((k, v) for k, v in states.items() if k[0] == 'hook')}")
+    print(f"{options.kills} kills, {running} of them of a service that was ready; {waited:.0f} s until all was told; {len(expected)} jobs, {sum(map(len, found.values()))} incidents; chat took {sum(Sink.chat.values())} messages, {unknown} uncertain; "
           f"webhook took {sum(Sink.hook.values())} of {len(Sink.hook)} keys; stop {stop_s:.2f} s; database {sound}")
     for fault in faults[:20]:
         print("FAULT", fault)
