@@ -108,10 +108,10 @@ def load(service, folder, options, failing):
         os.makedirs(f"{folder}/logs/{job}", exist_ok=True)
         for rank in range(8):
             files.append((job, os.open(f"{folder}/logs/{job}/rank{rank}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)))
-    turn_s = 0.25
-    share = max(1, int(options.rate * 1e6 * turn_s / len(files)))
-    line = LINE.format(1, 1, 1, 1, 256).encode()
-    portion = b"".join(LINE.format(i % 60, i % 60, i, i, i * 256).encode() for i in range(max(1, round(share / len(line)))))
+    turn_s = options.turn
+    size = len(LINE.format(1, 1, 1, 1, 256))       # of each line
+    block = memoryview(b"".join(LINE.format(i % 60, i % 60, i, i, i * 256).encode() for i in range(65536)))
+    assert len(block) == 65536 * size
     to_fail = random.Random(7).sample(jobs, min(options.failures, len(jobs)))
     first_failure, written_at, written = 2.0, {}, 0
     cpu = service.cpu()
@@ -123,9 +123,12 @@ def load(service, folder, options, failing):
             fd = files[jobs.index(job) * 8 + hash(job) % 8][1]
             written += os.write(fd, failing)
             written_at[job] = time.monotonic()
-        for index, (job, fd) in enumerate(files):
-            if job in written_at:
-                continue
+        alive = [fd for job, fd in files if job not in written_at]
+        # What this turn owes, spread over those that still run: a failed job writes no more.
+        owed = max(0, options.rate * 1e6 * min(options.seconds, time.monotonic() - begin + turn_s) - written)
+        lines = min(65536, max(1, round(owed / max(1, len(alive)) / size)))
+        portion = block[:lines * size]
+        for fd in alive:
             written += os.write(fd, portion)
         turn += 1
         time.sleep(max(0.0, begin + turn * turn_s - time.monotonic()))
@@ -185,6 +188,7 @@ def main():
     parser.add_argument("failing")
     parser.add_argument("--files", type=int, default=1000)
     parser.add_argument("--rate", type=float, default=50)
+    parser.add_argument("--turn", type=float, default=0.5, help="seconds between two writes to a file")
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--failures", type=int, default=100)
     parser.add_argument("--idle", type=int, default=10000)
