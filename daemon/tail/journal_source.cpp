@@ -37,6 +37,7 @@ class JournalSource final : public SystemSource {
   int fd() const override { return fd_; }
 
   Result<SystemLines> read() override {
+    if (std::exchange(ended_, false)) return ended();
     if (fd_ < 0) TRIAGE_CHECK(start());
     SystemLines out;
     std::array<char, kPortion> room;
@@ -47,8 +48,9 @@ class JournalSource final : public SystemSource {
       if (count <= 0) {
         stop();
         reader_ = JournalReader{};   // an entry that was cut comes again after the cursor
-        if (!out.text.empty()) break;
-        return Error(ErrorCode::unavailable, "journalctl ended").at(Place{"journal", {}, {}, {}, {}}).help("it is started again; 'journalctl --verify' tells of damaged files");
+        if (out.text.empty()) return ended();
+        ended_ = true;               // told by the next call
+        break;
       }
       const std::string last = reader_.feed({room.data(), static_cast<std::size_t>(count)}, out.text);
       if (!last.empty()) cursor_ = last;
@@ -58,6 +60,8 @@ class JournalSource final : public SystemSource {
   }
 
  private:
+  static Error ended() { return Error(ErrorCode::unavailable, "journalctl ended").at(Place{"journal", {}, {}, {}, {}}).help("it is started again; 'journalctl --verify' tells of damaged files"); }
+
   parsers::Status start() {
     const auto now = std::chrono::steady_clock::now();
     if (started_ && now - *started_ < options_.again) return Error(ErrorCode::unavailable, "journalctl is started again in some seconds");
@@ -111,6 +115,7 @@ class JournalSource final : public SystemSource {
   std::string cursor_;
   JournalReader reader_;
   int fd_ = -1;
+  bool ended_ = false;
   pid_t child_ = -1;
   std::optional<std::chrono::steady_clock::time_point> started_;
 };

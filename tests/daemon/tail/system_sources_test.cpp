@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "parsers/base/text.hpp"
 #include "tests/support/temp_folder.hpp"
@@ -250,30 +251,38 @@ std::string read_lines(SystemSource& source, std::size_t count, std::string& cur
 }  // namespace
 
 TEST_CASE("a journalctl that dies is told, and the next one goes on after the cursor") {
-  const TempFolder folder;
-  {
-    std::ofstream script(folder / "journalctl");
-    script << "#!/bin/sh\necho \"$@\" >> " << folder.path() << "/calls\n"
-           << "case \"$*\" in\n"
-           << "*after-cursor=s=2*) printf '__CURSOR=s=3\\n__REALTIME_TIMESTAMP=5\\n_TRANSPORT=kernel\\nMESSAGE=three\\n\\n'; exec sleep 100;;\n"
-           << "*) printf '__CURSOR=s=1\\n__REALTIME_TIMESTAMP=5\\n_TRANSPORT=kernel\\nMESSAGE=before\\n\\n'\n"
-           << "   printf '__CURSOR=s=2\\n__REALTIME_TIMESTAMP=9000000000000000\\n_TRANSPORT=kernel\\nMESSAGE=two\\n\\n__CURSOR=s=3\\nMESS';;\n"
-           << "esac\n";
+  for (const std::string end : {"exit 1", "sleep 0.3; exit 1"}) {   // its end is seen together with its last line, or later
+    CAPTURE(end.c_str());
+    const TempFolder folder;
+    {
+      std::ofstream script(folder / "journalctl");
+      script << "#!/bin/sh\necho \"$@\" >> " << folder.path() << "/calls\n"
+             << "case \"$*\" in\n"
+             << "*after-cursor=s=2*) printf '__CURSOR=s=3\\n__REALTIME_TIMESTAMP=5\\n_TRANSPORT=kernel\\nMESSAGE=three\\n\\n'; exec sleep 100;;\n"
+             << "*) printf '__CURSOR=s=1\\n__REALTIME_TIMESTAMP=5\\n_TRANSPORT=kernel\\nMESSAGE=before\\n\\n"
+             << "__CURSOR=s=2\\n__REALTIME_TIMESTAMP=9000000000000000\\n_TRANSPORT=kernel\\nMESSAGE=two\\n\\n__CURSOR=s=3\\nMESS'; " << end << ";;\n"
+             << "esac\n";
+    }
+    std::filesystem::permissions(folder / "journalctl", std::filesystem::perms::owner_all);
+    JournalOptions options;
+    options.program = folder / "journalctl";
+    options.again = std::chrono::seconds(0);
+    const auto source = make_journal_source(options, "");
+    std::string cursor, early;
+    if (const auto begun = source->read(); begun.ok()) {   // starts it
+      early = begun->text;
+      cursor = begun->cursor;
+    }
+    if (end == "exit 1") std::this_thread::sleep_for(std::chrono::milliseconds(500));   // so that it is over at the next look; either way is right
+    CHECK(texts(early + read_lines(*source, 2, cursor)) == Texts{"two"});   // the first is of before the start; then its end is told
+    CHECK(cursor == "s=2");
+    CHECK(texts(read_lines(*source, 1, cursor)) == Texts{"three"});
+    CHECK(cursor == "s=3");
+    std::ifstream in(folder / "calls");
+    const std::string calls{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    CHECK(calls.find("--lines=1") != std::string::npos);
+    CHECK(calls.find("--after-cursor=s=2") != std::string::npos);
   }
-  std::filesystem::permissions(folder / "journalctl", std::filesystem::perms::owner_all);
-  JournalOptions options;
-  options.program = folder / "journalctl";
-  options.again = std::chrono::seconds(0);
-  const auto source = make_journal_source(options, "");
-  std::string cursor;
-  CHECK(texts(read_lines(*source, 2, cursor)) == Texts{"two"});   // the first is of before the start
-  CHECK(cursor == "s=2");
-  CHECK(texts(read_lines(*source, 1, cursor)) == Texts{"three"});
-  CHECK(cursor == "s=3");
-  std::ifstream in(folder / "calls");
-  const std::string calls{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  CHECK(calls.find("--lines=1") != std::string::npos);
-  CHECK(calls.find("--after-cursor=s=2") != std::string::npos);
 }
 
 TEST_CASE("without journalctl the reason is told") {
