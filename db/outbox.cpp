@@ -29,9 +29,10 @@ Result<Outbox> Outbox::open(const std::string& path, int busy_timeout_ms) {
 
 Result<Recovered> Outbox::recover(const std::vector<std::string>& idempotent_sinks, TimePoint now) {
   Recovered out;
+  TRIAGE_CHECK(set_back(now));
   TRIAGE_TRY(Transaction transaction, Transaction::begin(connection_));
   TRIAGE_TRY(Statement back, connection_.prepare("UPDATE outbox SET state = 'waiting', error = 'the service stopped while it was being sent', "
-                                                 "changed_at = ?2 WHERE state = 'sending' AND sink = ?1"));
+                                                 "not_before = min(not_before, ?2), changed_at = ?2 WHERE state = 'sending' AND sink = ?1"));
   for (const std::string& sink : idempotent_sinks) {
     TRIAGE_CHECK(back.bind(1, sink).bind(2, micros(now)).run());
     out.waiting += connection_.changes();
@@ -94,6 +95,12 @@ Status Outbox::finish(std::int64_t id, OutboxState state, TimePoint not_before, 
   TRIAGE_CHECK(change.run());
   if (connection_.changes() == 0) return gone(connection_, id);
   return parsers::done();
+}
+
+Status Outbox::set_back(TimePoint now) {
+  TRIAGE_TRY(Statement change, connection_.prepare("UPDATE outbox SET not_before = not_before - (changed_at - ?1), changed_at = ?1 WHERE state = 'waiting' AND changed_at > ?1"));
+  change.bind(1, micros(now));
+  return change.run();
 }
 
 Status Outbox::retry(std::int64_t id, TimePoint not_before, const std::string& error, TimePoint now) {

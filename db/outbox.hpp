@@ -50,6 +50,8 @@ class Outbox {
   parsers::Status sent(std::int64_t id, const std::string& receipt, parsers::TimePoint now);
   // Back to waiting, not before the time given.
   parsers::Status retry(std::int64_t id, parsers::TimePoint not_before, const std::string& error, parsers::TimePoint now);
+  // The clock was set back: what was to wait from a time that is still to come waits as long from now on. Part of recover().
+  parsers::Status set_back(parsers::TimePoint now);
   // Given up; shown as a dead letter.
   parsers::Status dead(std::int64_t id, const std::string& error, parsers::TimePoint now);
   // Nobody knows whether it arrived (the answer never came) and the sink is not idempotent.

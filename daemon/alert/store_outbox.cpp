@@ -7,7 +7,15 @@ namespace triage::daemon {
 using parsers::Result;
 using parsers::TimePoint;
 
+namespace {
+
+constexpr auto kBack = std::chrono::seconds(2);   // less may be two threads that looked at the clock one after the other
+
+}  // namespace
+
 Result<std::vector<AlertItem>> StoreOutbox::due(const std::string& sink, TimePoint now, std::size_t limit) {
+  if (now + kBack < now_) TRIAGE_CHECK(outbox_.set_back(now));
+  now_ = now + kBack < now_ ? now : std::max(now_, now);
   TRIAGE_TRY(const std::vector<db::OutboxItem> rows, outbox_.due_at(sink, now, static_cast<std::int64_t>(limit)));
   std::vector<AlertItem> out;
   for (const db::OutboxItem& row : rows) out.push_back(alert_item(row));

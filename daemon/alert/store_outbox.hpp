@@ -24,6 +24,7 @@ class StoreOutbox final : public AlertOutbox {
 
  private:
   db::Outbox outbox_;
+  parsers::TimePoint now_{};                      // the latest that was told
 };
 
 AlertItem alert_item(const db::OutboxItem& row);

@@ -204,3 +204,19 @@ TEST_CASE("an item that still waits is taken back; one that is being sent is not
   CHECK(due(outbox, 2000) == Ids{batch.outbox[0].id});
   CHECK(post.item(1).state == OutboxState::sending);
 }
+
+TEST_CASE("after the clock was set back an alert waits as long as before, not until the old time comes again") {
+  Post post({alert_of("slack", "inc1", "opened", 1), alert_of("slack", "inc2", "opened", 1)});
+  {
+    db::Outbox outbox = post.open();
+    REQUIRE(*outbox.take(post.ids[0], at(100'000)));
+    REQUIRE(outbox.retry(post.ids[0], at(100'060), "503", at(100'000)).ok());
+    REQUIRE(*outbox.take(post.ids[1], at(100'000)));   // the service dies while it is sent
+  }
+  db::Outbox outbox = post.open();
+  REQUIRE(outbox.recover({"slack"}, at(50'000)).ok());   // started again, half a day earlier by the clock
+  CHECK(due(outbox, 50'000) == Ids{post.ids[1]});
+  CHECK(due(outbox, 50'060) == Ids{post.ids[1], post.ids[0]});
+  REQUIRE(outbox.set_back(at(10'000)).ok());
+  CHECK(due(outbox, 10'060).size() == 2);
+}
