@@ -132,7 +132,10 @@ void Discovery::entry(Walk& walk, const std::string& folder, const FolderEntry& 
   FileKind kind = entry.kind;
   if (!entry.kind_known) {
     const auto info = files_->info(path, false);
-    if (!info.ok()) return;
+    if (!info.ok()) {
+      if (info.error().code() != ErrorCode::not_found) fault(info.error(), path);
+      return;
+    }
     kind = info->kind;
   }
   const bool link = kind == FileKind::link;
@@ -167,6 +170,10 @@ void Discovery::run(Walk& walk) {
     const auto [folder, at] = std::move(walk.folders.back());
     walk.folders.pop_back();
     const auto info = files_->info(folder);
+    if (!info.ok() && info.error().code() != ErrorCode::not_found) {   // it may answer later, and is then told as changed
+      fault(info.error(), folder);
+      if (options_.watch) options_.watch(folder);
+    }
     if (!info.ok() || info->kind != FileKind::folder) continue;
     if (!walk.seen.emplace(info->device, info->inode, at).second) continue;
     if (static_cast<std::size_t>(std::count(folder.begin(), folder.end(), '/')) > kDepth) {
@@ -177,6 +184,7 @@ void Discovery::run(Walk& walk) {
     if (!next.wild) {
       for (const std::string& name : next.fixed) {
         const auto child = files_->info(joined(folder, name), false);
+        if (!child.ok() && child.error().code() != ErrorCode::not_found) fault(child.error(), joined(folder, name));
         if (child.ok())
           entry(walk, folder, {name, child->inode, child->kind, true}, at);
         else if (options_.watch)
@@ -218,6 +226,7 @@ std::vector<FoundFile> values_of(std::map<std::string, FoundFile>& found) {
 
 std::vector<FoundFile> Discovery::scan() {
   find_roots();
+  told_.clear();
   return look("/");
 }
 

@@ -56,10 +56,13 @@ class Discovery {
   // Is it the name of a source, so that a Tailer must not take it for a rotated file of another one?
   bool is_source(const std::string& path) const;
 
-  // Folders and links that could not be followed since the last call: no permission, a loop, a link that leads out.
+  // Folders and links that could not be followed since the last call: no permission, a loop, a link that leads out. Each scan tells all of
+  // them again, what comes between two scans each once.
   std::vector<parsers::Error> take_faults();
-  // Folders that files may lie in: the patterns' roots and links_into, for PosixFileOptions::roots.
+  // Folders that files may lie in: the patterns' roots and links_into, all links followed (for PosixFileSystem::set_roots). Asked for anew
+  // by every scan, and by find_roots().
   std::vector<std::string> roots() const;
+  void find_roots();
 
  private:
   using Positions = JobTemplate::Positions;
@@ -71,7 +74,6 @@ class Discovery {
   bool rotated(Walk& walk, const std::string& folder, const std::string& name);
   bool allowed(const std::string& real) const;
   void fault(parsers::Error error, const std::string& place);
-  void find_roots();
   std::optional<FoundFile> found_by(const SourcePattern& pattern, const std::string& path) const;
 
   FileSystem* files_;

@@ -41,7 +41,8 @@ class OpenFile {
   virtual void hold(bool) {}
 };
 
-// Errors: not_found; unsupported (not a regular file, or outside the folders that may be read); unavailable (no descriptors left); io.
+// Errors: not_found; unsupported (not a regular file, or outside the folders that may be read); unavailable (no descriptors left); limit (no
+// answer within the time that is waited for one: the same call gets it later); io.
 // Thread-safe.
 class FileSystem {
  public:
@@ -54,6 +55,8 @@ class FileSystem {
   virtual parsers::Result<std::vector<FolderEntry>> list(const std::string& folder) = 0;
   // Where the name leads, without links. Errors: not_found, io (a loop of links).
   virtual parsers::Result<std::string> real_path(const std::string& path) = 0;
+  // Does the folder lie on a file system that other hosts change, so that inotify does not tell of it?
+  virtual bool remote(const std::string&) { return false; }
 };
 
 }  // namespace triage::daemon

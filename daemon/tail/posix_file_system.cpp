@@ -50,6 +50,12 @@ FileInfo to_info(const struct stat& from) {
   return out;
 }
 
+bool inside(const std::vector<std::string>& roots, const std::string& real) {
+  return std::any_of(roots.begin(), roots.end(), [&](const std::string& root) {
+    return real.starts_with(root) && (real.size() == root.size() || root.ends_with('/') || real[root.size()] == '/');
+  });
+}
+
 struct CloseFolder {
   void operator()(DIR* folder) const { ::closedir(folder); }
 };
@@ -70,6 +76,16 @@ class Descriptor {
 };
 
 }  // namespace
+
+struct PosixFileSystem::Closing {
+  std::vector<int> fds;
+  Closing() = default;
+  Closing(const Closing&) = delete;
+  Closing& operator=(const Closing&) = delete;
+  ~Closing() {
+    for (const int fd : fds) ::close(fd);
+  }
+};
 
 class PosixFileSystem::File final : public OpenFile {
  public:
@@ -144,37 +160,39 @@ class PosixFileSystem::File final : public OpenFile {
   std::chrono::steady_clock::time_point used_at_;
 };
 
+// Descriptors are closed after the lock is gone: a file server may let that wait.
 std::size_t PosixFileSystem::take_back(std::size_t count) {
-  std::size_t done = 0;
+  Closing closing;
   const std::lock_guard lock(mutex_);
   for (const bool held : {false, true}) {
-    for (auto it = used_.begin(); it != used_.end() && done < count;) {
+    for (auto it = used_.begin(); it != used_.end() && closing.fds.size() < count;) {
       File& file = **it;
       ++it;
-      if (file.held_.load() != held) continue;
-      const std::unique_lock own(file.mutex_, std::try_to_lock);
-      if (!own) continue;   // being read
-      ::close(std::exchange(file.fd_, -1));
-      used_.erase(file.place_);
-      file.listed_ = false;
-      ++done;
+      if (file.held_.load() == held) (void)take(file, closing);
     }
   }
-  return done;
+  return closing.fds.size();
+}
+
+// Under mutex_. false: it is being read.
+bool PosixFileSystem::take(File& file, Closing& closing) {
+  const std::unique_lock own(file.mutex_, std::try_to_lock);
+  if (!own) return false;
+  closing.fds.push_back(std::exchange(file.fd_, -1));
+  used_.erase(file.place_);
+  file.listed_ = false;
+  return true;
 }
 
 void PosixFileSystem::close_idle(std::chrono::steady_clock::duration idle) {
   const auto now = std::chrono::steady_clock::now();
+  Closing closing;
   const std::lock_guard lock(mutex_);
   for (auto it = used_.begin(); it != used_.end();) {
     File& file = **it;
     ++it;
     if (now - file.used_at_ < idle) break;   // the others were used later
-    const std::unique_lock own(file.mutex_, std::try_to_lock);
-    if (!own || file.held_.load()) continue;
-    ::close(std::exchange(file.fd_, -1));
-    used_.erase(file.place_);
-    file.listed_ = false;
+    if (!file.held_.load()) (void)take(file, closing);
   }
 }
 
@@ -183,11 +201,15 @@ std::size_t PosixFileSystem::open_descriptors() const {
   return used_.size();
 }
 
-bool PosixFileSystem::inside_roots(const std::string& real) const {
-  if (options_.roots.empty()) return true;
-  return std::any_of(options_.roots.begin(), options_.roots.end(), [&](const std::string& root) {
-    return real.starts_with(root) && (real.size() == root.size() || root.ends_with('/') || real[root.size()] == '/');
-  });
+void PosixFileSystem::set_roots(std::vector<std::string> roots) {
+  auto next = roots.empty() ? nullptr : std::make_shared<const std::vector<std::string>>(std::move(roots));
+  const std::lock_guard lock(mutex_);
+  roots_ = std::move(next);
+}
+
+std::shared_ptr<const std::vector<std::string>> PosixFileSystem::roots() const {
+  const std::lock_guard lock(mutex_);
+  return roots_;
 }
 
 int PosixFileSystem::open_fd(const char* path, int flags) {
@@ -211,11 +233,11 @@ Result<std::unique_ptr<OpenFile>> PosixFileSystem::open(const std::string& path)
   if (!S_ISREG(info.st_mode))
     return Error(ErrorCode::unsupported, "only regular files are watched").at(Place{path, {}, {}, {}, {}}).because("it is a folder, a device, a pipe or a socket");
   const std::string link = "/proc/self/fd/" + std::to_string(found.get());
-  if (!options_.roots.empty()) {
+  if (const auto roots = this->roots()) {
     std::array<char, PATH_MAX> real;
     const ssize_t size = ::readlink(link.c_str(), real.data(), real.size());
     if (size < 0) return io_error("a file's place cannot be found", path, errno);
-    if (!inside_roots(std::string(real.data(), static_cast<std::size_t>(size))))
+    if (!inside(*roots, std::string(real.data(), static_cast<std::size_t>(size))))
       return Error(ErrorCode::unsupported, "a link leads out of the folders that are watched")
           .at(Place{path, {}, {}, {}, {}})
           .because("it leads to " + std::string(real.data(), static_cast<std::size_t>(size)))
@@ -259,6 +281,11 @@ Result<std::string> PosixFileSystem::real_path(const std::string& path) {
   std::array<char, PATH_MAX> room;
   if (!::realpath(path.c_str(), room.data())) return io_error("a name cannot be followed", path, errno);
   return std::string(room.data());
+}
+
+bool PosixFileSystem::remote(const std::string& folder) {
+  const auto real = real_path(folder);
+  return !mounts_.find(real.ok() ? *real : folder).empty();
 }
 
 }  // namespace triage::daemon

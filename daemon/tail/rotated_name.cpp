@@ -30,6 +30,8 @@ bool separates(char c) { return c == '.' || c == '-'; }
 
 }  // namespace
 
+std::span<const std::string_view> packed_endings() { return kPackedEndings; }
+
 bool has_packed_ending(std::string_view name) { return without_packed_ending(name).size() < name.size(); }
 
 std::optional<RotatedName> read_rotated_name(std::string_view base, std::string_view name) {
@@ -52,6 +54,22 @@ bool rotated_later(std::string_view a, std::string_view b) {
   if (is_counter(a) != is_counter(b)) return is_counter(a);   // dates stay from an older setting
   if (!is_counter(a)) return a > b;
   return a.size() != b.size() ? a.size() < b.size() : a < b;
+}
+
+std::vector<std::string> earlier_names(std::string_view name) {
+  std::vector<std::string> out;
+  const std::string_view plain = without_packed_ending(name);
+  if (plain.size() < name.size()) out.emplace_back(plain);
+  for (const std::string_view base : rotated_bases(name)) {
+    const std::string_view mark = plain.substr(base.size() + 1);
+    if (const auto number = parsers::read_integer(mark); number && is_counter(mark) && *number > 1) {
+      const std::string before = std::string(plain.substr(0, base.size() + 1)) + std::to_string(*number - 1);
+      if (plain.size() < name.size()) out.push_back(before + std::string(name.substr(plain.size())));
+      out.push_back(before);
+    }
+    out.emplace_back(base);
+  }
+  return out;
 }
 
 }  // namespace triage::daemon

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +27,10 @@ std::vector<std::string_view> rotated_bases(std::string_view name);
 // Of two marks of one base: was the file with mark `a` rotated away later than that with `b`? Counters grow with age, dates do not.
 bool rotated_later(std::string_view a, std::string_view b);
 
+// Names that a packed file may have had: unpacked, with the number before, and its bases. "a.log.2.gz": a.log.2, a.log.1.gz, a.log.1, a.log.
+std::vector<std::string> earlier_names(std::string_view name);
+
 bool has_packed_ending(std::string_view name);
+std::span<const std::string_view> packed_endings();   // ".gz" and the others
 
 }  // namespace triage::daemon

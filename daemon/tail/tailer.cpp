@@ -56,6 +56,9 @@ TailStep told(What what, std::uint64_t lost, std::string why) {
 
 TailStep idle() { return {}; }
 
+// Descriptors, or an answer of a file server: the same call may go well another time. What it was for must not count as missing.
+bool comes_later(const Error& error) { return error.code() == ErrorCode::unavailable || error.code() == ErrorCode::limit; }
+
 const TailOptions& default_options() {
   static const TailOptions options;
   return options;
@@ -100,8 +103,9 @@ void Tailer::note(const FileInfo& info, TimePoint now) {
 std::optional<TimePoint> Tailer::wake() const {
   std::optional<TimePoint> out;
   const auto at = [&out](TimePoint time) { out = out ? std::min(*out, time) : time; };
-  if (skip_at_ != 0) at(looked_);
-  if (unseen() > 0) at(std::max(grown_ + options_->flush, looked_ + milliseconds(1)));
+  if (failed_) at(looked_ + seconds(1));
+  if (skip_at_ != 0 && !failed_) at(looked_);
+  if (unseen() > 0 && !failed_) at(std::max(grown_ + options_->flush, looked_ + milliseconds(1)));
   // A file that was rotated away while its successor stays empty may be written on for hours.
   if (aside_) at(looked_ + std::clamp(std::chrono::duration_cast<milliseconds>(looked_ - std::max(grown_, aside_since_)) / 4, milliseconds(250), milliseconds(5000)));
   if (left_file_) at(looked_ + seconds(5));
@@ -120,6 +124,12 @@ Result<Tailer::There> Tailer::look() const {
 }
 
 Result<TailStep> Tailer::step(std::span<char> room, TimePoint now) {
+  Result<TailStep> out = look_at(room, now);
+  failed_ = !out.ok();
+  return out;
+}
+
+Result<TailStep> Tailer::look_at(std::span<char> room, TimePoint now) {
   grown_ = std::min(grown_, now);   // the clock may have been set back
   verified_ = std::min(verified_, now);
   aside_since_ = std::min(aside_since_, now);
@@ -133,6 +143,7 @@ Result<TailStep> Tailer::step(std::span<char> room, TimePoint now) {
     }
     const Result<FileInfo> info = file_->info();
     if (!info.ok()) {
+      if (info.error().code() == ErrorCode::limit) return info.error();   // the answer comes later
       const bool taken_back = info.error().code() == ErrorCode::unavailable;
       file_.reset();
       nameless_ = false;
@@ -144,7 +155,7 @@ Result<TailStep> Tailer::step(std::span<char> room, TimePoint now) {
     if (!unchanged(*info) || skip_at_ != 0 || at_.size > std::max(shown_, at_.offset)) {
       Step taken = take(room, *info, now);
       if (!taken.ok()) {
-        if (taken.error().code() != ErrorCode::unavailable) file_.reset();   // a stale handle of a file server, a bad disk: opened anew next time
+        if (taken.error().code() != ErrorCode::unavailable && taken.error().code() != ErrorCode::limit) file_.reset();   // a stale handle of a file server, a bad disk: opened anew next time
         if (taken.error().code() == ErrorCode::unavailable && turn + 1 < kTurns) {
           file_.reset();
           continue;
@@ -257,7 +268,8 @@ std::optional<TailStep> Tailer::late_bytes(TimePoint now) {
     out = told(What::idle, info->size - left_size_, "a file that was rotated away was written on after its successor had begun");
     left_size_ = info->size;
   }
-  if (!info.ok() || now - left_at_ > kLate || now < left_at_) left_file_.reset();
+  const bool late_answer = !info.ok() && info.error().code() == ErrorCode::limit;
+  if ((!info.ok() && !late_answer) || now - left_at_ > kLate || now < left_at_) left_file_.reset();
   return out;
 }
 
@@ -441,11 +453,14 @@ Result<bool> Tailer::begin_there(const FileInfo& there, TimePoint now) {
   return true;
 }
 
-std::vector<Tailer::Sibling> Tailer::siblings(bool every_name) const {
+Result<std::vector<Tailer::Sibling>> Tailer::siblings(bool every_name) const {
   std::vector<Sibling> out;
   const std::string where = folder();
   Result<std::vector<FolderEntry>> entries = files_->list(where);
-  if (!entries.ok()) return out;   // the folder went with the file
+  if (!entries.ok()) {
+    if (entries.error().code() == ErrorCode::not_found) return out;   // the folder went with the file
+    return std::move(entries).error();
+  }
   const std::string_view own = base();
   for (FolderEntry& entry : *entries) {
     if (entry.name == own || (entry.kind_known && entry.kind != FileKind::file)) continue;
@@ -458,27 +473,35 @@ std::vector<Tailer::Sibling> Tailer::siblings(bool every_name) const {
   return out;
 }
 
+// Nothing: it cannot be read, and never will.
+Result<std::unique_ptr<OpenFile>> Tailer::open_sibling(const Sibling& sibling) const {
+  const std::string path = folder() + "/" + sibling.name;
+  auto file = sibling.packed ? open_unpacked(*files_, path) : files_->open(path);
+  if (!file.ok() && !comes_later(file.error())) return std::unique_ptr<OpenFile>();
+  return file;
+}
+
 // Finds the file under another name. by_inode: renamed; else: copied before it was emptied.
 Result<bool> Tailer::adopt_sibling(bool by_inode, TimePoint now) {
   if (!at_.known() || (!by_inode && at_.check_bytes == 0)) return false;
   std::unique_ptr<OpenFile> best;
   FileInfo best_info;
-  for (const Sibling& sibling : siblings(by_inode)) {
+  TRIAGE_TRY(const std::vector<Sibling> all, siblings(by_inode));
+  for (const Sibling& sibling : all) {
     if (sibling.packed || (by_inode && sibling.inode != at_.inode)) continue;
     if (by_inode && at_.check_bytes == 0 && sibling.mark.empty()) continue;   // the inode alone is no proof
-    auto file = files_->open(folder() + "/" + sibling.name);
-    if (!file.ok()) {
-      if (file.error().code() == ErrorCode::unavailable) return std::move(file).error();
-      continue;
-    }
-    const auto info = (*file)->info();
+    TRIAGE_TRY(auto file, open_sibling(sibling));
+    if (!file) continue;
+    const auto info = file->info();
+    if (!info.ok() && comes_later(info.error())) return info.error();
     if (!info.ok() || info->size < at_.offset || (by_inode && !is_ours(*info)) || (!by_inode && is_ours(*info))) continue;
     if (by_inode && info->size == 0 && at_.size == 0 && info->changed_ns != changed_ns_) continue;   // emptied since then: nothing to take from it
     // limit: after a restart, an older file that is the same up to the offset is taken for the copy.
     if (!by_inode && changed_ns_ != 0 && info->changed_ns < changed_ns_) continue;
-    const auto same = content_matches(**file, at_);
+    const auto same = content_matches(*file, at_);
+    if (!same.ok() && comes_later(same.error())) return same.error();
     if (!same.ok() || !*same || (best && info->size <= best_info.size)) continue;
-    best = *std::move(file);
+    best = std::move(file);
     best_info = *info;
   }
   if (!best) return false;
@@ -486,29 +509,49 @@ Result<bool> Tailer::adopt_sibling(bool by_inode, TimePoint now) {
   return true;
 }
 
-// Rotated and packed: what was not read of it is read from there. Packers keep the time of the file, or set a later one.
-Result<bool> Tailer::adopt_packed(TimePoint now) {
-  if (!at_.known() || at_.check_bytes == 0) return false;
+// The packed form of our file. Packers keep the time of the file, or set a later one.
+// limit: it is unpacked whole on the thread that asks: about a second for each 300 MB.
+Result<std::optional<Tailer::Packed>> Tailer::find_packed(const std::vector<Sibling>& all) const {
+  if (!at_.known() || at_.check_bytes == 0) return std::optional<Packed>();
   std::size_t tries = 0;
-  for (const Sibling& sibling : siblings(false)) {
+  for (const Sibling& sibling : all) {
     if (!sibling.packed) continue;
-    const std::string path = folder() + "/" + sibling.name;
-    const auto info = files_->info(path);
+    const auto info = files_->info(folder() + "/" + sibling.name);
+    if (!info.ok() && comes_later(info.error())) return info.error();
     if (!info.ok() || (changed_ns_ != 0 && info->changed_ns < changed_ns_ / 1'000'000'000 * 1'000'000'000)) continue;   // gzip keeps whole seconds
     if (++tries > kPackedTries) break;
-    auto file = open_unpacked(*files_, path);
-    if (!file.ok()) {
-      if (file.error().code() == ErrorCode::unavailable) return std::move(file).error();
-      continue;
-    }
-    const auto inside = (*file)->info();
+    TRIAGE_TRY(auto file, open_sibling(sibling));
+    if (!file) continue;
+    const auto inside = file->info();
     if (!inside.ok() || inside->size < at_.offset) continue;
-    const auto same = content_matches(**file, at_);
-    if (!same.ok() || !*same) continue;
-    adopt(*std::move(file), *inside, true, now);
-    at_.size = inside->size;      // nobody writes to it any more: it is left as soon as it is read
-    aside_since_ = TimePoint{};
-    return true;
+    const auto same = content_matches(*file, at_);
+    if (!same.ok() && comes_later(same.error())) return same.error();
+    if (same.ok() && *same) return std::optional(Packed{std::move(file), *inside, sibling.mark});
+  }
+  return std::optional<Packed>();
+}
+
+// Rotated and packed: what was not read of it is read from there.
+Result<bool> Tailer::adopt_packed(TimePoint now) {
+  TRIAGE_TRY(const std::vector<Sibling> all, siblings(false));
+  TRIAGE_TRY(std::optional<Packed> packed, find_packed(all));
+  if (!packed) return false;
+  adopt(std::move(packed->file), packed->info, true, now);
+  at_.size = packed->info.size;   // nobody writes to it any more: it is left as soon as it is read
+  aside_since_ = TimePoint{};
+  return true;
+}
+
+// A packed file has an inode of its own: it is known by what it holds.
+Result<bool> Tailer::was_left(OpenFile& file, const FileInfo& info, bool packed) const {
+  if (!packed) {
+    TRIAGE_TRY(const Checkpoint* const left, left_before(file, info));
+    return left != nullptr;
+  }
+  for (const Checkpoint& left : left_) {
+    if (left.check_bytes == 0 || info.size < left.offset) continue;
+    TRIAGE_TRY(const bool same, content_matches(file, left));
+    if (same) return true;
   }
   return false;
 }
@@ -516,37 +559,43 @@ Result<bool> Tailer::adopt_packed(TimePoint now) {
 // Files that came after ours and were rotated away before they were seen under the path: begins the oldest of them. gone: our content is
 // nowhere, so that a file with its inode is a later one. Where our own mark is not known either, the time of the last change decides.
 Result<bool> Tailer::begin_later_sibling(bool gone, TimePoint now) {
-  const std::vector<Sibling> all = siblings(false);
+  TRIAGE_TRY(std::vector<Sibling> all, siblings(false));
   std::string own;
   for (const Sibling& sibling : all)
     if (!gone && sibling.inode == at_.inode) own = sibling.mark;   // a packed one, too
-  std::unique_ptr<OpenFile> best;
-  FileInfo best_info;
-  std::string best_mark;
+  if (!gone && own.empty()) {   // ours has no name any more: it may have been packed
+    TRIAGE_TRY(std::optional<Packed> packed, find_packed(all));
+    if (packed) own = packed->mark;
+  }
+  std::erase_if(all, [&](const Sibling& sibling) {
+    if (sibling.inode == at_.inode && !gone) return true;
+    if (sibling.inode == at_.inode && !sibling.packed) return false;   // packed, it has got the number by chance
+    return own.empty() ? changed_ns_ == 0 : !rotated_later(sibling.mark, own);
+  });
+  std::stable_sort(all.begin(), all.end(), [](const Sibling& a, const Sibling& b) { return rotated_later(b.mark, a.mark); });   // the oldest first
+  std::size_t unpacked = 0;
   for (const Sibling& sibling : all) {
-    // limit: a file that was rotated and packed between two looks without ever being seen is not read.
-    if (sibling.packed) continue;
-    const bool same_inode = sibling.inode == at_.inode;
-    if (same_inode && !gone) continue;
-    if (!same_inode && (own.empty() ? changed_ns_ == 0 : !rotated_later(sibling.mark, own))) continue;
-    if (best && rotated_later(sibling.mark, best_mark)) continue;
-    auto file = files_->open(folder() + "/" + sibling.name);
-    if (!file.ok()) {
-      if (file.error().code() == ErrorCode::unavailable) return std::move(file).error();
-      continue;
+    const bool same_inode = sibling.inode == at_.inode && !sibling.packed;
+    const bool twin = sibling.packed && std::any_of(all.begin(), all.end(), [&](const Sibling& other) { return !other.packed && other.mark == sibling.mark; });
+    if (twin || (sibling.packed && ++unpacked > kPackedTries)) continue;   // being packed just now
+    if (sibling.packed && own.empty()) {   // before it is unpacked: is it later at all?
+      const auto info = files_->info(folder() + "/" + sibling.name);
+      if (!info.ok() && comes_later(info.error())) return info.error();
+      if (!info.ok() || info->changed_ns <= changed_ns_) continue;
     }
-    const auto info = (*file)->info();
+    TRIAGE_TRY(auto file, open_sibling(sibling));
+    if (!file) continue;
+    const auto info = file->info();
+    if (!info.ok() && comes_later(info.error())) return info.error();
     if (!info.ok() || (info->size == 0 && !same_inode) || info->device != at_.device) continue;
     if (!same_inode && own.empty() && info->changed_ns <= changed_ns_) continue;
-    const auto left = left_before(**file, *info);
+    const auto left = was_left(*file, *info, sibling.packed);
+    if (!left.ok() && comes_later(left.error())) return left.error();
     if (!left.ok() || *left) continue;
-    best = *std::move(file);
-    best_info = *info;
-    best_mark = sibling.mark;
+    TRIAGE_CHECK(begin(std::move(file), *info, true, now));
+    return true;
   }
-  if (!best) return false;
-  TRIAGE_CHECK(begin(std::move(best), best_info, true, now));
-  return true;
+  return false;
 }
 
 }  // namespace triage::daemon

@@ -83,6 +83,7 @@ class Tailer {
     bool packed = false;
   };
 
+  parsers::Result<TailStep> look_at(std::span<char> room, parsers::TimePoint now);
   Step find(parsers::TimePoint now);
   Step take(std::span<char> room, const FileInfo& info, parsers::TimePoint now);
   Step hand_out(std::span<char> room, std::size_t count, std::uint64_t at);
@@ -98,7 +99,15 @@ class Tailer {
   parsers::Result<bool> adopt_packed(parsers::TimePoint now);
   parsers::Result<bool> begin_later_sibling(bool gone, parsers::TimePoint now);
   parsers::Result<bool> begin_there(const FileInfo& there, parsers::TimePoint now);
-  std::vector<Sibling> siblings(bool every_name) const;
+  parsers::Result<std::vector<Sibling>> siblings(bool every_name) const;
+  struct Packed {
+    std::unique_ptr<OpenFile> file;
+    FileInfo info;
+    std::string mark;
+  };
+  parsers::Result<std::optional<Packed>> find_packed(const std::vector<Sibling>& all) const;
+  parsers::Result<std::unique_ptr<OpenFile>> open_sibling(const Sibling& sibling) const;
+  parsers::Result<bool> was_left(OpenFile& file, const FileInfo& info, bool packed) const;
   void adopt(std::unique_ptr<OpenFile> file, const FileInfo& info, bool aside, parsers::TimePoint now);
   parsers::Status begin(std::unique_ptr<OpenFile> file, const FileInfo& info, bool aside, parsers::TimePoint now);
   parsers::Status set_out(OpenFile& file, const FileInfo& info);
@@ -130,6 +139,7 @@ class Tailer {
   bool aside_ = false;                   // the path leads elsewhere
   bool nameless_ = false;                // the file was deleted and is only held open
   bool vanished_ = false;                // told
+  bool failed_ = false;                  // the last step
   bool cut_ = false;                     // the file that follows is the one that was emptied
 };
 

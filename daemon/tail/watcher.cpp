@@ -1,7 +1,6 @@
 #include "daemon/tail/watcher.hpp"
 
 #include <sys/inotify.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,17 +30,6 @@ std::string name_of(const std::string& path) { return path.substr(path.rfind('/'
 
 }  // namespace
 
-// Numbers of statfs(2) and linux/magic.h; Lustre lustre_user.h LL_SUPER_MAGIC; GPFS, BeeGFS as their modules set them.
-bool on_network_file_system(const std::string& path) {
-  struct statfs info {};
-  if (::statfs(path.c_str(), &info) != 0) return false;
-  constexpr std::uint32_t kNetwork[] = {0x6969 /*NFS*/,         0x517B /*SMB*/,        0xFF534D42 /*CIFS*/, 0xFE534D42 /*SMB2*/, 0x65735546 /*FUSE*/, 0x0BD00BD0 /*Lustre*/, 0x47504653 /*GPFS*/,
-                                        0x19830326 /*BeeGFS*/,  0x00C36400 /*Ceph*/,   0x01021997 /*9p*/,   0x5346414F /*OpenAFS*/, 0x6B414653 /*AFS*/, 0x7461636F /*OCFS2*/, 0x01161970 /*GFS2*/,
-                                        0xAAD7AAEA /*PanFS*/,   0x20030528 /*OrangeFS*/, 0x013111A8 /*IBRIX*/};
-  const auto type = static_cast<std::uint32_t>(info.f_type);
-  return std::find(std::begin(kNetwork), std::end(kNetwork), type) != std::end(kNetwork);
-}
-
 Watcher::Watcher(FileSystem& files, WatchOptions options, Time now) : files_(&files), options_(options), start_again_(now + options.retry), sweep_at_(now + options.sweep) {
   if (!options_.poll_only) start_inotify();
 }
@@ -57,7 +45,7 @@ void Watcher::start_inotify() {
 }
 
 Watcher::Added Watcher::add_watch(const std::string& path, const std::string& name, std::uint32_t mask) {
-  if (on_network_file_system(path)) return Added::never;
+  if (files_->remote(mask == kFileMask ? folder_of(path) : path)) return Added::never;
   if (watches_.size() < options_.watches) {
     const int watch = ::inotify_add_watch(fd_, path.c_str(), mask);
     if (watch >= 0) {
@@ -223,13 +211,14 @@ void Watcher::read_polled(std::vector<WatchEvent>& out, Time now) {
       else
         out.push_back({WatchEvent::What::changed, folder_of(entry.path), name_of(entry.path), false});
     }
-    if (instead || gone) {
+    const auto quiet = std::chrono::duration_cast<milliseconds>(now - entry.changed_at);
+    const bool given_up = !entry.folder && entry.inode == 0 && quiet > 2 * options_.sweep;   // its folder tells when the name comes again
+    if (instead || gone || given_up) {
       stop_polling(std::string(entry.path));
       due_.pop_back();
       free_.push_back(index);
       continue;
     }
-    const auto quiet = std::chrono::duration_cast<milliseconds>(now - entry.changed_at);
     const milliseconds wait = entry.folder || quiet < std::chrono::minutes(1) ? options_.poll : std::clamp(quiet / 360, options_.poll, std::max(options_.poll, options_.poll_idle));
     due_.back().at = now + wait;
     std::push_heap(due_.begin(), due_.end());

@@ -58,6 +58,7 @@ class Watcher {
   int fd() const { return fd_; }
   // Both may be called again. A folder before it is listed, then the files in it. link: the file is named by a symbolic link.
   void watch_folder(const std::string& folder, Time now);
+  // A polled file that is gone for long is forgotten: watch it again when its name comes.
   void watch_file(const std::string& path, bool link, Time now);
   void forget_file(const std::string& path);
   // Never waits for events. Each file at most once.
@@ -117,8 +118,5 @@ class Watcher {
   Time sweep_at_;
   WatchCounts counts_;
 };
-
-// Does the folder lie on a file system whose changes by other hosts are not told by inotify (NFS, Lustre, GPFS, BeeGFS, CephFS, CIFS, FUSE, 9p, AFS)?
-bool on_network_file_system(const std::string& path);
 
 }  // namespace triage::daemon

@@ -33,6 +33,7 @@ class FakeFileSystem final : public daemon::FileSystem {
   std::int64_t now_ns = 1'700'000'000'000'000'000;
   std::uint64_t device = 7;
   bool fail_opens = false;               // as without descriptors
+  int answers = -1;                      // calls that are answered before a file server falls silent; -1: all
   std::map<std::string, BodyPtr> names;
   std::map<std::string, std::string> links;   // symbolic ones
   std::set<std::string> pipes;
@@ -89,6 +90,7 @@ class FakeFileSystem final : public daemon::FileSystem {
 
   // What the tailer asks.
   Result<daemon::FileInfo> info(const std::string& path, bool follow = true) override {
+    if (silent()) return no_answer();
     ++infos;
     if (!follow && links.count(path)) return daemon::FileInfo{device, 0, 0, 1, 0, daemon::FileKind::link};
     const BodyPtr body = find(path);
@@ -100,6 +102,7 @@ class FakeFileSystem final : public daemon::FileSystem {
     return info_of(*body);
   }
   Result<std::unique_ptr<daemon::OpenFile>> open(const std::string& path) override {
+    if (silent()) return no_answer();
     ++opens;
     if (fail_opens) return Error(ErrorCode::unavailable, "no descriptors left");
     if (pipes.count(path)) return Error(ErrorCode::unsupported, "only regular files are watched");
@@ -108,6 +111,7 @@ class FakeFileSystem final : public daemon::FileSystem {
     return std::unique_ptr<daemon::OpenFile>(std::make_unique<Open>(*this, body));
   }
   Result<std::vector<daemon::FolderEntry>> list(const std::string& named) override {
+    if (silent()) return no_answer();
     ++lists;
     std::map<std::string, daemon::FolderEntry> out;
     const auto link = links.find(named);
@@ -137,11 +141,13 @@ class FakeFileSystem final : public daemon::FileSystem {
    public:
     Open(FakeFileSystem& files, BodyPtr body) : files_(files), body_(std::move(body)), epoch_(files.epoch_) {}
     Result<daemon::FileInfo> info() override {
+      if (files_.silent()) return no_answer();
       if (epoch_ != files_.epoch_) return gone();
       ++files_.infos;
       return info_of(*body_);
     }
     Result<std::size_t> read(std::uint64_t offset, std::span<char> room) override {
+      if (files_.silent()) return no_answer();
       if (epoch_ != files_.epoch_) return gone();
       ++files_.reads;
       if (offset >= body_->bytes.size()) return std::size_t{0};
@@ -169,6 +175,8 @@ class FakeFileSystem final : public daemon::FileSystem {
     const auto it = names.find(link == links.end() ? path : link->second);
     return it == names.end() ? nullptr : it->second;
   }
+  bool silent() { return answers == 0 || (answers > 0 && answers-- == 0); }
+  static Error no_answer() { return Error(ErrorCode::limit, "a file server does not answer"); }
   static Error missing(const std::string& path) { return Error(ErrorCode::not_found, "no such file: " + path); }
   bool is_folder(const std::string& path) const {
     if (path == "/") return true;

@@ -12,6 +12,7 @@
 
 #include "daemon/tail/posix_file_system.hpp"
 #include "tests/support/fake_file_system.hpp"
+#include "tests/support/gzip.hpp"
 
 namespace triage::tests {
 
@@ -30,6 +31,7 @@ class TailWorld {
   virtual void overwrite(const std::string& name, const std::string& bytes) = 0;   // in place
   virtual void rename(const std::string& from, const std::string& to) = 0;
   virtual void remove(const std::string& name) = 0;
+  virtual void pack(const std::string& name) = 0;            // NAME.gz instead of NAME, with its time, as gzip does
   virtual void take_descriptors_back() = 0;
   std::int64_t now_ns = 1'700'000'000'000'000'000;
 };
@@ -48,6 +50,13 @@ class FakeTailWorld final : public TailWorld {
   void overwrite(const std::string& name, const std::string& bytes) override { at().overwrite(path(name), bytes); }
   void rename(const std::string& from, const std::string& to) override { at().rename(path(from), path(to)); }
   void remove(const std::string& name) override { at().remove(path(name)); }
+  void pack(const std::string& name) override {
+    const auto plain = at().names.at(path(name));
+    const std::int64_t changed_ns = plain->changed_ns;
+    at().write(path(name) + ".gz", gzipped(plain->bytes));
+    at().names.at(path(name) + ".gz")->changed_ns = changed_ns / 1'000'000'000 * 1'000'000'000;
+    at().remove(path(name));
+  }
   void take_descriptors_back() override { fake.take_descriptors_back(); }
   FakeFileSystem::BodyPtr writer() const { return writer_; }
 
@@ -95,6 +104,15 @@ class RealTailWorld final : public TailWorld {
   void overwrite(const std::string& name, const std::string& bytes) override { put(name, bytes, O_TRUNC); }
   void rename(const std::string& from, const std::string& to) override { std::filesystem::rename(path(from), path(to)); }
   void remove(const std::string& name) override { std::filesystem::remove(path(name)); }
+  void pack(const std::string& name) override {
+    struct stat plain {};
+    if (::stat(path(name).c_str(), &plain) != 0) std::abort();
+    std::ifstream in(path(name), std::ios::binary);
+    put(name + ".gz", gzipped({std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()}), 0);
+    const timespec times[2] = {{plain.st_mtim.tv_sec, 0}, {plain.st_mtim.tv_sec, 0}};
+    ::utimensat(AT_FDCWD, path(name + ".gz").c_str(), times, 0);
+    remove(name);
+  }
   void take_descriptors_back() override { posix_.close_idle(std::chrono::seconds(0)); }
 
  private:
