@@ -1,5 +1,7 @@
 #include "daemon/alert/sender.hpp"
 
+#include "daemon/runtime/wall_clock.hpp"
+
 #include <algorithm>
 #include <system_error>
 
@@ -47,7 +49,7 @@ std::string wrap(const std::string& sink_receipt, const Json& body) {
 }  // namespace
 
 SenderClock system_clock() {
-  return {[] { return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now()); }};
+  return {wall_clock};
 }
 
 SinkWorker::SinkWorker(SinkConfig config, seconds give_up_after, std::unique_ptr<AlertSink> sink, std::uint64_t seed)

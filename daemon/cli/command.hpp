@@ -134,6 +134,5 @@ void print_answer(const struct Answer& answer, Format format, bool all, const st
 
 // Clock of this machine.
 parsers::TimePoint now();
-int this_year();
 
 }  // namespace triage::daemon

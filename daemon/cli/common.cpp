@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 
 #include "daemon/cli/command.hpp"
+#include "daemon/runtime/wall_clock.hpp"
 #include "daemon/tail/input.hpp"
 #include "parsers/base/error_text.hpp"
 #include "parsers/base/limits.hpp"
@@ -33,14 +33,7 @@ int written_or_complain(int status) {
   return kTrouble;
 }
 
-parsers::TimePoint now() {
-  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
-}
-
-int this_year() {
-  const auto today = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
-  return static_cast<int>(std::chrono::year_month_day(today).year());
-}
+parsers::TimePoint now() { return wall_clock(); }
 
 std::shared_ptr<const Knowledge> knowledge_or_complain(const std::vector<std::string>& rule_paths, bool checked) {
   const auto texts = read_rule_files(rule_paths_or_site(rule_paths));

@@ -7,6 +7,7 @@
 #include "daemon/cli/scan_files.hpp"
 #include "daemon/http/plan_json.hpp"
 #include "daemon/pipeline/memory_plan.hpp"
+#include "daemon/runtime/wall_clock.hpp"
 #include "daemon/tail/input.hpp"
 #include "parsers/base/limits.hpp"
 

@@ -9,6 +9,7 @@
 #include "daemon/cli/scan_files.hpp"
 #include "daemon/cli/view.hpp"
 #include "daemon/http/json_view.hpp"
+#include "daemon/runtime/wall_clock.hpp"
 #include "daemon/tail/input.hpp"
 #include "parsers/base/visible.hpp"
 #include "signatures/match/explain.hpp"

@@ -13,6 +13,7 @@
 #include "daemon/cli/view.hpp"
 #include "daemon/pipeline/intake_stream.hpp"
 #include "daemon/pipeline/triage.hpp"
+#include "daemon/runtime/wall_clock.hpp"
 #include "parsers/base/limits.hpp"
 
 namespace triage::daemon {

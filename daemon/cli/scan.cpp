@@ -15,6 +15,7 @@
 #include "daemon/cli/scan_files.hpp"
 #include "daemon/cli/view.hpp"
 #include "daemon/pipeline/triage.hpp"
+#include "daemon/runtime/wall_clock.hpp"
 #include "daemon/tail/input.hpp"
 #include "parsers/base/quantity.hpp"
 #include "parsers/records/timestamp.hpp"

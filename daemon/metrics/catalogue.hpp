@@ -34,7 +34,6 @@ inline constexpr Metric kRules{"triage_rules", "Rules in force.", Type::gauge};
 // ---- sources
 inline constexpr Metric kSources{"triage_sources", "Sources: watched files, those of them that are polled, and all that the database knows (watched, polled, known).", Type::gauge, {"state"}};
 inline constexpr Metric kSourceLagBytes{"triage_source_lag_bytes", "Bytes written to sources and not read yet, all together.", Type::gauge};
-inline constexpr Metric kSourceLagSeconds{"triage_source_lag_seconds", "Age of the oldest byte that is not read yet.", Type::gauge};
 inline constexpr Metric kReadBytes{"triage_read_bytes_total", "Bytes read from sources.", Type::counter};
 inline constexpr Metric kReadLines{"triage_read_lines_total", "Lines read from sources.", Type::counter};
 inline constexpr Metric kLostBytes{"triage_lost_bytes_total", "Bytes known to be lost, by reason (sources: truncated, replaced, vanished or in overlong lines).", Type::counter, {"reason"}};
@@ -47,8 +46,7 @@ inline constexpr Metric kQueueWait{"triage_queue_wait_seconds_total", "Time that
 inline constexpr Metric kFindings{"triage_findings_total", "Lines that a rule matched, by role (telling: all but progress and facts).", Type::counter, {"role"}};
 inline constexpr Metric kIncidents{"triage_incidents_total", "Incidents opened, by kind.", Type::counter, {"kind"}};
 inline constexpr Metric kIncidentsOpen{"triage_incidents_open", "Incidents that are open now.", Type::gauge};
-inline constexpr Metric kJudgeSeconds{"triage_judge_seconds", "Time of one judgement of a job.", Type::histogram, {}, Buckets::seconds};
-inline constexpr Metric kCommitSeconds{"triage_commit_seconds", "Time of one transaction of the store.", Type::histogram, {}, Buckets::seconds};
+inline constexpr Metric kCommitSeconds{"triage_commit_seconds", "Judging and storing of what was taken at once, up to the end of its transaction.", Type::histogram, {}, Buckets::seconds};
 inline constexpr Metric kDiagnosisSeconds{"triage_diagnosis_seconds", "From a line read to its diagnosis committed.", Type::histogram, {}, Buckets::seconds};
 inline constexpr Metric kStoreErrors{"triage_store_errors_total", "Transactions that failed, by reason (commit); they are repeated.", Type::counter, {"reason"}};
 inline constexpr Metric kStoreBytes{"triage_store_bytes", "Size of the database file with its log.", Type::gauge};
@@ -58,7 +56,7 @@ inline constexpr Metric kOutbox{"triage_outbox_items", "Alerts in the outbox by 
 inline constexpr Metric kOutboxAge{"triage_outbox_age_seconds", "Since when the oldest due alert waits.", Type::gauge, {"sink"}};
 inline constexpr Metric kAlerts{"triage_alerts_total", "Tries to send an alert by sink and result (sent, retry, dead, uncertain).", Type::counter, {"sink", "result"}};
 inline constexpr Metric kAlertSeconds{"triage_alert_seconds", "Time of one try to send an alert.", Type::histogram, {"sink"}, Buckets::seconds};
-inline constexpr Metric kAlertsSilenced{"triage_alerts_suppressed_total", "Alerts not sent, by reason (silenced, inhibited, repeated).", Type::counter, {"reason"}};
+inline constexpr Metric kAlertsSilenced{"triage_alerts_suppressed_total", "Alerts not sent, by reason (silenced, inhibited, repeated, muted by a route).", Type::counter, {"reason"}};
 
 // ---- HTTP
 inline constexpr Metric kHttpRequests{"triage_http_requests_total", "Answered requests by route and status.", Type::counter, {"method", "route", "status"}};
@@ -73,8 +71,8 @@ inline constexpr Metric kPushBytes{"triage_push_bytes_total", "Pushed bytes afte
 
 inline constexpr std::array kCatalogue = {
     &kBuildInfo, &kStartTime, &kResidentBytes, &kOpenFiles, &kHealthPart, &kReloads, &kRules,
-    &kSources, &kSourceLagBytes, &kSourceLagSeconds, &kReadBytes, &kReadLines, &kLostBytes, &kSourceErrors, &kDiscoverySeconds,
-    &kQueueDepth, &kQueueWait, &kFindings, &kIncidents, &kIncidentsOpen, &kJudgeSeconds, &kCommitSeconds, &kDiagnosisSeconds, &kStoreErrors, &kStoreBytes,
+    &kSources, &kSourceLagBytes, &kReadBytes, &kReadLines, &kLostBytes, &kSourceErrors, &kDiscoverySeconds,
+    &kQueueDepth, &kQueueWait, &kFindings, &kIncidents, &kIncidentsOpen, &kCommitSeconds, &kDiagnosisSeconds, &kStoreErrors, &kStoreBytes,
     &kOutbox, &kOutboxAge, &kAlerts, &kAlertSeconds, &kAlertsSilenced,
     &kHttpRequests, &kHttpSeconds, &kHttpConnections, &kHttpStreams, &kHttpRefused, &kHttpBodyBytes, &kPushBatches, &kPushLines, &kPushBytes};
 

@@ -6,16 +6,22 @@ namespace triage::daemon {
 
 namespace {
 
-OutboxPlan outbox_plan(AlertPlan plan) {
-  OutboxPlan out;
-  out.withdraw = std::move(plan.withdraw);
-  for (const AlertItem& item : plan.put) out.put.push_back(outbox_item(item));
-  return out;
-}
+// By the words of HeldAlert.
+const char* reason_of(const std::string& why) { return why.starts_with("silence ") ? "silenced" : why.starts_with("echo of ") ? "inhibited" : why.starts_with("told ") ? "repeated" : "muted"; }
 
 }  // namespace
 
-AlertDesk::AlertDesk(std::shared_ptr<const AlertConfig> config) : config_(config), policy_(std::move(config)), silenced_(silence_check({})) {}
+AlertDesk::AlertDesk(std::shared_ptr<const AlertConfig> config, std::function<void(const char*)> held)
+    : config_(config), policy_(std::move(config)), silenced_(silence_check({})), held_(std::move(held)) {}
+
+OutboxPlan AlertDesk::outbox_plan(AlertPlan plan) const {
+  OutboxPlan out;
+  out.withdraw = std::move(plan.withdraw);
+  for (const AlertItem& item : plan.put) out.put.push_back(outbox_item(item));
+  if (held_)
+    for (const HeldAlert& alert : plan.held) held_(reason_of(alert.why));
+  return out;
+}
 
 void AlertDesk::restore(std::vector<db::OutboxItem> rows) { restore_policy(policy_, std::move(rows)); }
 

@@ -1,6 +1,7 @@
 // AlertDesk: from changes of incidents to items of the outbox, by the policy. On the desk's thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -11,7 +12,8 @@ namespace triage::daemon {
 
 class AlertDesk {
  public:
-  explicit AlertDesk(std::shared_ptr<const AlertConfig> config);
+  // held: called for each alert that is not sent, with its reason (silenced, inhibited, repeated, muted); may be empty.
+  explicit AlertDesk(std::shared_ptr<const AlertConfig> config, std::function<void(const char* reason)> held = {});
 
   // What earlier runs told: rows of the outbox.
   void restore(std::vector<db::OutboxItem> rows);
@@ -22,9 +24,12 @@ class AlertDesk {
   OutboxPlan silence(std::vector<db::Silence> silences, parsers::TimePoint now);
 
  private:
+  OutboxPlan outbox_plan(AlertPlan plan) const;
+
   std::shared_ptr<const AlertConfig> config_;
   AlertPolicy policy_;
   SilenceCheck silenced_;
+  const std::function<void(const char*)> held_;
 };
 
 }  // namespace triage::daemon

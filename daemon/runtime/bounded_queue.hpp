@@ -19,7 +19,11 @@ class BoundedQueue {
   // Waits while the queue is full. False: it was closed, the item was not taken.
   bool push(T item) {
     std::unique_lock guard(lock_);
-    room_.wait(guard, [&] { return items_.size() < limit_ || closed_; });
+    if (items_.size() >= limit_ && !closed_) {
+      const auto begin = std::chrono::steady_clock::now();
+      room_.wait(guard, [&] { return items_.size() < limit_ || closed_; });
+      waited_ += std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
+    }
     if (closed_) return false;
     items_.push_back(std::move(item));
     filled_.notify_one();
@@ -49,12 +53,18 @@ class BoundedQueue {
     const std::lock_guard guard(lock_);
     return items_.size();
   }
+  // Time that senders have waited, all together.
+  std::chrono::microseconds waited() const {
+    const std::lock_guard guard(lock_);
+    return waited_;
+  }
 
  private:
   const std::size_t limit_;
   mutable std::mutex lock_;
   std::condition_variable room_, filled_;
   std::deque<T> items_;
+  std::chrono::microseconds waited_{};
   bool closed_ = false;
 };
 

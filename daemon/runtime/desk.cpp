@@ -19,6 +19,7 @@ using parsers::TimePoint;
 
 namespace {
 
+constexpr auto kDumpLook = std::chrono::milliseconds(200);  // between two looks whether a dump is there
 constexpr auto kSystemWindow = std::chrono::minutes(10);   // a kernel line belongs to a failure this near
 
 // What an update is told for; anything else is stored without a word.
@@ -55,13 +56,6 @@ void Desk::use(std::shared_ptr<const Knowledge> knowledge) {
   rejudge_ = true;
 }
 
-std::size_t Desk::open_incidents() const {
-  std::size_t open = 0;
-  for (const auto& [key, job] : jobs_)
-    for (const Known& known : job->incidents) open += known.tracked.closed ? 0 : 1;
-  return open;
-}
-
 // ---- sources and jobs
 
 Desk::Job& Desk::job_of(const signatures::SourceInfo& info) {
@@ -71,6 +65,7 @@ Desk::Job& Desk::job_of(const signatures::SourceInfo& info) {
   if (name.empty()) name = info.name;
   Job& job = job_named(name, info.attempt.value_or(1));
   job.system = info.system;
+  if (job.system) system_.insert(&job);
   return job;
 }
 
@@ -80,6 +75,7 @@ Desk::Job& Desk::job_named(const std::string& name, int attempt) {
     job = std::make_unique<Job>();
     job->name = name;
     job->attempt = attempt;
+    job->number = numbers_++;
   }
   return *job;
 }
@@ -104,6 +100,7 @@ void Desk::recall(Job& job) {
     known.failed_step = kept->row.step;
     known.restored = true;
     if (auto evidence = evidence_of_answer(kept->answer); evidence.ok()) known.evidence = std::move(*evidence);
+    open_ += known.tracked.closed ? 0 : 1;
     job.incidents.push_back(std::move(known));
   }
 }
@@ -130,6 +127,7 @@ void Desk::forget(TimePoint now) {
       continue;
     }
     for (const Source* const source : job.sources) sources_.erase({source->row.name, source->row.generation});
+    system_.erase(at->second.get());
     at = jobs_.erase(at);
   }
 }
@@ -150,6 +148,7 @@ parsers::Status Desk::restore(TimePoint now) {
   for (const db::WatchedRow& row : rows) {
     Source& source = source_of(row, source_of_row(row));
     source.row = row;
+    source.restored = true;
     source.job->news_at = now;
   }
   TRIAGE_TRY(const std::vector<db::TrackedIncident> open, store_.tracked_open());
@@ -158,11 +157,19 @@ parsers::Status Desk::restore(TimePoint now) {
     recall(job);
     earlier(job.settle_at, now + options_.settle);
     job.close_at = now + options_.quiet;
+    schedule(job);
   }
   return parsers::done();
 }
 
 void Desk::accept(SourceNews& news, TimePoint now) {
+  if (news.again) {
+    const auto known = sources_.find({news.row.name, news.row.generation});
+    if (known == sources_.end() || !known->second->asked_at) return;
+    known->second->asked_at.reset();
+    known->second->findings = std::make_shared<const signatures::SourceFindings>(news.dump ? std::move(*news.dump) : signatures::SourceFindings{});
+    return;
+  }
   Source& source = source_of(news.row, news.info);
   const std::int64_t id = source.row.id;
   source.row = std::move(news.row);
@@ -178,10 +185,10 @@ void Desk::accept(SourceNews& news, TimePoint now) {
   }
   Job& job = *source.job;
   job.news_at = now;
-  const bool told = news.telling > source.telling ||
+  const bool told = news.telling > 0 ||
                     (news.dump && (std::any_of(news.dump->findings.begin(), news.dump->findings.end(), tells) ||
                                    std::any_of(news.dump->snapshots.begin(), news.dump->snapshots.end(), [](const auto& facts) { return facts->failure.has_value(); })));
-  source.telling = std::max(source.telling, news.telling);
+  source.telling += news.telling;
   for (signatures::Lost& lost : news.lost) source.lost.push_back(std::move(lost));
   if (news.tail) source.tail = std::move(*news.tail);
   if (source.warm) {
@@ -189,6 +196,7 @@ void Desk::accept(SourceNews& news, TimePoint now) {
     source.findings.reset();
   }
   for (SpoolLine& line : news.spool) source.unstored.push_back(std::move(line));
+  if (news.dump) source.asked_at.reset();
   if (news.dump) source.findings = std::make_shared<const signatures::SourceFindings>(std::move(*news.dump));
   if (news.step) source.step = news.step;
 
@@ -200,6 +208,7 @@ void Desk::accept(SourceNews& news, TimePoint now) {
     if (open) job.close_at = now + options_.quiet;
   }
   if (news.step) follow(job, *news.step, now);
+  schedule(job);
 }
 
 // ---- the findings of a source, out of its lines
@@ -226,11 +235,7 @@ void Desk::cool(Job& job) {
 
 std::shared_ptr<const signatures::SourceFindings> Desk::findings_of(Source& source) {
   if (source.findings) return source.findings;
-  if (source.info.dump) {
-    SourceNews again = read_dump_(source.info);
-    source.findings = std::make_shared<const signatures::SourceFindings>(again.dump ? std::move(*again.dump) : signatures::SourceFindings{});
-    return source.findings;
-  }
+  if (source.info.dump) return std::make_shared<const signatures::SourceFindings>();   // it could not be read again
   warm(source);
   std::vector<SpoolLine> lines = source.lines;
   lines.insert(lines.end(), source.tail.begin(), source.tail.end());
@@ -260,10 +265,9 @@ void Desk::add_system(const Job& job, std::vector<signatures::SourceFindings>& s
     if (source.last_time) last = last ? std::max(*last, *source.last_time) : *source.last_time;
   }
   if (job.system) return;
-  for (const auto& [key, system] : jobs_) {
-    if (!system->system) continue;
+  for (Job* const system : system_) {
     for (Source* const source : system->sources) {
-      if (source->telling == 0 || (!nodes.empty() && !source->info.node.empty() && !nodes.contains(source->info.node))) continue;
+      if ((source->telling == 0 && !source->restored) || (!nodes.empty() && !source->info.node.empty() && !nodes.contains(source->info.node))) continue;
       signatures::SourceFindings near = *findings_of(*source);
       std::erase_if(near.findings, [&](const signatures::Finding& finding) {
         return finding.time && last && (*finding.time > *last + kSystemWindow || *finding.time < first.value_or(*last) - kSystemWindow);
@@ -275,7 +279,7 @@ void Desk::add_system(const Job& job, std::vector<signatures::SourceFindings>& s
 
 bool Desk::told_elsewhere(const Job& system, const signatures::Diagnosis& diagnosis) const {
   for (const auto& [key, job] : jobs_) {
-    if (job.get() == &system) continue;
+    if (job->incidents.empty() || job.get() == &system) continue;
     for (const Known& known : job->incidents)
       if (known.evidence.contains({diagnosis.root.source, diagnosis.root.line})) return true;
   }
@@ -346,6 +350,7 @@ void Desk::track(Job& job, Answer answer, TimePoint now) {
     put(std::move(judged));
     if (same[i] < 0) {
       job.incidents.push_back(std::move(fresh));
+      ++open_;
       earlier(job.settle_at, now + options_.settle);
       job.close_at = now + options_.quiet;
     }
@@ -371,6 +376,7 @@ void Desk::close(Job& job, TimePoint now) {
   for (Known& known : job.incidents) {
     if (known.tracked.closed) continue;
     known.tracked.closed = true;
+    --open_;
     known.tracked.changed_at = now;
     ++known.tracked.revision;
     const auto waiting = std::find_if(unstored_.begin(), unstored_.end(), [&](const Judged& other) { return other.tracked.id == known.tracked.id; });
@@ -460,12 +466,57 @@ void Desk::plan(OutboxPlan plan) {
   plan_.put.insert(plan_.put.end(), std::make_move_iterator(plan.put.begin()), std::make_move_iterator(plan.put.end()));
 }
 
-std::optional<TimePoint> Desk::next_due() const {
+std::optional<TimePoint> Desk::next_due() const { return due_.empty() ? std::nullopt : std::optional(due_.begin()->first.first); }
+
+// After each change of a time that the job waits for.
+void Desk::schedule(Job& job) {
   std::optional<TimePoint> next;
-  for (const auto& [key, job] : jobs_)
-    for (const auto& at : {job->judge_at, job->settle_at, job->close_at, job->cool_at})
-      if (at) earlier(next, *at);
-  return next;
+  for (const auto& at : {job.judge_at, job.settle_at, job.close_at, job.cool_at})
+    if (at) earlier(next, *at);
+  if (next == job.due) return;
+  if (job.due) due_.erase({*job.due, job.number});
+  job.due = next;
+  if (next) due_[{*next, job.number}] = &job;
+}
+
+// False: a dump of the job is being read again; until it is, or for options_.dump, a judgement would miss what it says.
+bool Desk::has_dumps(Job& job, TimePoint now) {
+  bool all = true;
+  for (Source* const source : job.sources) {
+    if (!source->info.dump || source->findings) continue;
+    if (!source->asked_at) {
+      source->asked_at = now;
+      read_dump_(source->info);
+    }
+    all = all && now >= *source->asked_at + options_.dump;
+  }
+  return all;
+}
+
+// What is due of a job.
+void Desk::turn(Job& job, TimePoint now) {
+  const auto due = [now](const std::optional<TimePoint>& at) { return at && *at <= now; };
+  if ((due(job.close_at) || due(job.settle_at) || due(job.judge_at)) && !has_dumps(job, now)) {
+    for (auto* const at : {&job.judge_at, &job.settle_at, &job.close_at})
+      if (due(*at)) *at = now + kDumpLook;
+  }
+  if (due(job.close_at)) {
+    job.close_at.reset();
+    job.judge_at.reset();
+    job.settle_at.reset();
+    close(job, now);
+  } else if (due(job.settle_at)) {
+    job.settle_at.reset();
+    job.judge_at.reset();
+    judge(job, true, now);
+  } else if (due(job.judge_at)) {
+    job.judge_at.reset();
+    judge(job, false, now);
+  }
+  if (due(job.cool_at)) {
+    job.cool_at.reset();
+    cool(job);
+  }
 }
 
 // The clock was set back: what waits goes on waiting as long as before.
@@ -475,7 +526,10 @@ void Desk::set_back(TimePoint::duration by) {
       if (*at) **at -= by;
     job->judged_at -= by;
     job->news_at -= by;
+    schedule(*job);
   }
+  for (const auto& [key, source] : sources_)
+    if (source->asked_at) *source->asked_at -= by;
   forget_at_ -= by;
 }
 
@@ -486,33 +540,20 @@ Status Desk::take(std::vector<SourceNews> news, TimePoint now) {
     accept(one, now);
     if (one.committed) held_.push_back({std::move(one.committed), one.must_last});
   }
-  const auto due = [now](const std::optional<TimePoint>& at) { return at && *at <= now; };
-  for (const auto& [key, owned] : jobs_) {
-    Job& job = *owned;
-    if (rejudge_ && std::any_of(job.incidents.begin(), job.incidents.end(), [](const Known& known) { return !known.tracked.closed; })) {
-      for (Source* const source : job.sources)
+  if (std::exchange(rejudge_, false))
+    for (const auto& [key, job] : jobs_) {
+      if (std::all_of(job->incidents.begin(), job->incidents.end(), [](const Known& known) { return known.tracked.closed; })) continue;
+      for (Source* const source : job->sources)
         if (!source->info.dump) source->findings.reset();
-      earlier(job.settle_at, now);
+      earlier(job->settle_at, now);
+      schedule(*job);
     }
-    if (due(job.close_at)) {
-      job.close_at.reset();
-      job.judge_at.reset();
-      job.settle_at.reset();
-      close(job, now);
-    } else if (due(job.settle_at)) {
-      job.settle_at.reset();
-      job.judge_at.reset();
-      judge(job, true, now);
-    } else if (due(job.judge_at)) {
-      job.judge_at.reset();
-      judge(job, false, now);
-    }
-    if (due(job.cool_at)) {
-      job.cool_at.reset();
-      cool(job);
-    }
+  std::vector<Job*> due;                        // first all of them: a turn may set a time of its job that is due, too
+  for (auto at = due_.begin(); at != due_.end() && at->first.first <= now; ++at) due.push_back(at->second);
+  for (Job* const job : due) {
+    turn(*job, now);
+    schedule(*job);
   }
-  rejudge_ = false;
   TRIAGE_CHECK(commit(now));
   forget(now);
   return parsers::done();

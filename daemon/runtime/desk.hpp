@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,7 @@ struct DeskOptions {
   std::chrono::seconds quiet{60};               // without a new telling line: the incident is closed
   std::chrono::minutes late{60};                // so long after closing, late lines and dumps still change it
   std::chrono::seconds system_wait{5};          // kernel findings wait so long for the job that they belong to
+  std::chrono::minutes dump{10};                // a judgement waits so long for a dump that is read again
   std::chrono::hours forget{24};                // a job without news is let go of after this; the store brings it back
   int default_year = 1970;
   bool operator==(const DeskOptions&) const = default;
@@ -49,8 +51,8 @@ class Desk {
   using Alerts = std::function<OutboxPlan(const IncidentChange&, parsers::TimePoint now)>;
   // called after the commit.
   using Observer = std::function<void(const IncidentChange&)>;
-  // Reads a dump again, by its name.
-  using ReadDump = std::function<SourceNews(const signatures::SourceInfo&)>;
+  // Has a dump read again, by its name; what it says comes as news with `again` set. Returns at once.
+  using ReadDump = std::function<void(const signatures::SourceInfo&)>;
 
   Desk(std::shared_ptr<const Knowledge> knowledge, db::LiveStore& store, DeskOptions options, Alerts alerts, Observer observer, ReadDump read_dump);
   ~Desk();
@@ -67,7 +69,7 @@ class Desk {
   void use(std::shared_ptr<const Knowledge> knowledge) ;
 
   std::size_t sources() const { return sources_.size(); }
-  std::size_t open_incidents() const;
+  std::size_t open_incidents() const { return open_; }
   bool holds_unstored() const { return !held_.empty() || !unstored_.empty(); }
 
  private:
@@ -81,6 +83,8 @@ class Desk {
     std::vector<SpoolLine> tail;
     std::vector<SpoolLine> unstored;            // new lines that no commit has taken yet
     bool changed = false;                       // row or lines are not stored yet
+    bool restored = false;                      // known from the store: it may have told of a failure before
+    std::optional<parsers::TimePoint> asked_at; // a dump that is being read again
     // Of a job that is being judged:
     bool warm = false;
     std::vector<SpoolLine> lines;               // all but the tail
@@ -106,6 +110,8 @@ class Desk {
     std::vector<Source*> sources;
     std::vector<Known> incidents;
     std::optional<parsers::TimePoint> judge_at, settle_at, close_at, cool_at;
+    std::uint64_t number = 0;                   // in the order in which they came
+    std::optional<parsers::TimePoint> due;      // under this time it stands in due_
     std::optional<parsers::TimePoint> told_at;  // of the first telling line that no judgement has seen
     parsers::TimePoint judged_at;
   };
@@ -134,6 +140,9 @@ class Desk {
   void warm(Source& source);
   void cool(Job& job);
   std::shared_ptr<const signatures::SourceFindings> findings_of(Source& source);
+  void schedule(Job& job);
+  void turn(Job& job, parsers::TimePoint now);
+  bool has_dumps(Job& job, parsers::TimePoint now);
   void judge(Job& job, bool whole, parsers::TimePoint now);
   void close(Job& job, parsers::TimePoint now);
   void track(Job& job, Answer answer, parsers::TimePoint now);
@@ -155,6 +164,10 @@ class Desk {
   parsers::TimePoint forget_at_{}, now_{};
   std::map<std::pair<std::string, std::uint64_t>, std::unique_ptr<Source>> sources_;   // by name and generation
   std::map<std::pair<std::string, int>, std::unique_ptr<Job>> jobs_;                   // by name and attempt
+  std::map<std::pair<parsers::TimePoint, std::uint64_t>, Job*> due_;                   // those that wait for a time, by it and their number
+  std::set<Job*> system_;                       // those of kernel logs and journals
+  std::uint64_t numbers_ = 0;
+  std::size_t open_ = 0;                        // incidents
   std::vector<Judged> unstored_;                // judged, not stored yet
   OutboxPlan plan_;                             // of them
   std::vector<Held> held_;                      // taken, waiting for the commit

@@ -73,16 +73,16 @@ SourceNews LineStream::news(parsers::TimePoint now) {
   news.row.seen_at = now;
   news.info = info_;
   news.spool = spool_.take();
-  news.telling = telling_;
   news.lost = std::exchange(lost_lines_, {});
   if (intake_) {
     news.tail = intake_->tail();
-    news.telling += intake_->telling() - telling_before_;
     if (const auto progress = intake_->last_progress(); progress && progress->iteration != step_) {
       news.step = progress->iteration;
       step_ = progress->iteration;
     }
   }
+  const std::uint64_t telling = telling_ + (intake_ ? intake_->telling() - telling_before_ : 0);
+  news.telling = telling - std::exchange(telling_sent_, telling);
   news.must_last = true;
   return news;
 }

@@ -43,7 +43,7 @@ class LineStream {
   Spool spool_;
   std::uint64_t rules_ = 0;                     // version of the set that the Intake was made with
   std::uint64_t offset_ = 0, lines_ = 0, lost_ = 0;
-  std::uint64_t telling_ = 0, telling_before_ = 0;   // of Intakes that were let go; what the present one found again in its spool
+  std::uint64_t telling_ = 0, telling_before_ = 0, telling_sent_ = 0;   // of Intakes that were let go; what the present one found again in its spool; told
   std::optional<std::int64_t> step_;
   std::vector<signatures::Lost> lost_lines_;
   bool stored_ = false;                         // an earlier Intake's spool is in the store

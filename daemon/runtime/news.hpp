@@ -20,11 +20,12 @@ struct SourceNews {
   signatures::SourceInfo info;
   std::vector<SpoolLine> spool;             // new ones
   std::optional<std::vector<SpoolLine>> tail;   // the last lines now; empty: as before
-  std::uint64_t telling = 0;                // Intake::telling so far, over the whole source
+  std::uint64_t telling = 0;                // lines that tell of a failure, since the last news
   std::optional<std::int64_t> step;         // the last one that was finished
   std::vector<signatures::Lost> lost;       // what could not be read since the last news
   // A dump file: what it says. Read again after a restart, by its name.
   std::optional<signatures::SourceFindings> dump;
+  bool again = false;                       // a dump that the desk asked for: nothing new, its row stays as it is
   bool must_last = false;                   // cannot be read again (pushed): on the disk before `committed` is called
   std::function<void(bool stored)> committed;   // called once, from the desk's thread; may be empty
 };

@@ -12,11 +12,13 @@
 
 namespace triage::daemon {
 
+using parsers::Result;
+
 namespace {
 
-constexpr std::size_t kStreams = 20'000;        // limit: streams that are known at once; the one used longest ago is let go, its row stays
 constexpr std::size_t kWarm = 512;              // streams with an Intake; others come back out of their spool
 constexpr std::size_t kBatches = 16;            // hashes of a stream's last batches: what a shipper sends again after a lost answer
+constexpr std::size_t kLetGo = 64;              // streams that are looked at to let one go
 constexpr auto kCommit = std::chrono::seconds(10);
 constexpr auto kRoom = std::chrono::milliseconds(200);
 constexpr std::size_t kPortion = 256 * 1024;
@@ -33,6 +35,18 @@ std::string hex(std::uint64_t value) {
 struct PushIntake::Stream {
   Stream(signatures::SourceInfo info, int default_year) : lines(std::move(info), "push", default_year), peeler(default_year) {}
 
+  void restore(const db::WatchedRow& row) {
+    lines.restore(row);
+    std::string_view text = row.batches;
+    while (text.size() >= 16) {
+      std::uint64_t hash = 0;
+      for (const char c : text.substr(0, 16)) hash = hash << 4 | static_cast<std::uint64_t>(c <= '9' ? c - '0' : c - 'a' + 10);
+      batches.push_back(hash);
+      text.remove_prefix(16);
+    }
+  }
+  bool is_stored() const { return !stored.valid() || stored.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+
   std::mutex lock;                              // of all of it
   LineStream lines;
   parsers::Peeler peeler;
@@ -40,8 +54,8 @@ struct PushIntake::Stream {
   std::shared_future<bool> stored;              // of the newest batch
 };
 
-PushIntake::PushIntake(RulesInForce rules, NewsQueue& desk, Worker::LoadSpool load_spool, Worker::Clock clock, int default_year)
-    : desk_(desk), load_spool_(std::move(load_spool)), clock_(std::move(clock)), default_year_(default_year), rules_(std::move(rules)) {}
+PushIntake::PushIntake(RulesInForce rules, NewsQueue& desk, Worker::LoadRow load_row, Worker::LoadSpool load_spool, Worker::Clock clock, int default_year, std::size_t streams)
+    : desk_(desk), load_row_(std::move(load_row)), load_spool_(std::move(load_spool)), clock_(std::move(clock)), default_year_(default_year), most_(streams), rules_(std::move(rules)) {}
 
 PushIntake::~PushIntake() = default;
 
@@ -69,38 +83,64 @@ void PushIntake::give_back(Scanner scanner) {
 }
 
 void PushIntake::restore(const std::vector<db::WatchedRow>& rows) {
-  for (const db::WatchedRow& row : rows) {
-    if (row.kind != "push" || streams_.size() >= kStreams) continue;
-    const auto stream = add(source_of_row(row));
-    stream->lines.restore(row);
-    std::string_view text = row.batches;
-    while (text.size() >= 16) {
-      std::uint64_t hash = 0;
-      for (const char c : text.substr(0, 16)) hash = hash << 4 | static_cast<std::uint64_t>(c <= '9' ? c - '0' : c - 'a' + 10);
-      stream->batches.push_back(hash);
-      text.remove_prefix(16);
-    }
-  }
+  const std::lock_guard guard(lock_);
+  for (const db::WatchedRow& row : rows)
+    if (row.kind == "push" && streams_.size() < most_) add(source_of_row(row))->restore(row);
 }
 
+// Under lock_.
 std::shared_ptr<PushIntake::Stream> PushIntake::add(signatures::SourceInfo info) {
   by_use_.push_front(info.name);
   Known& known = streams_[info.name];
   known.use = by_use_.begin();
   known.stream = std::make_shared<Stream>(std::move(info), default_year_);
-  if (streams_.size() > kStreams) {
-    streams_.erase(by_use_.back());
-    by_use_.pop_back();
-  }
-  return by_use_.empty() ? nullptr : streams_[by_use_.front()].stream;
+  auto out = known.stream;
+  let_go();
+  return out;
 }
 
-std::shared_ptr<PushIntake::Stream> PushIntake::stream_of(const signatures::SourceInfo& info) {
-  const std::lock_guard guard(lock_);
-  const auto known = streams_.find(info.name);
-  if (known == streams_.end()) return add(info);
-  by_use_.splice(by_use_.begin(), by_use_, known->second.use);
-  return known->second.stream;
+// Under lock_. The stream used longest ago that nobody uses now and whose row in the store is the newest: it comes back out of that.
+void PushIntake::let_go() {
+  std::size_t looked = 0;
+  for (auto at = by_use_.end(); streams_.size() > most_ && at != by_use_.begin() && looked < kLetGo; ++looked) {
+    --at;
+    const auto known = streams_.find(*at);
+    Stream& stream = *known->second.stream;
+    if (known->second.stream.use_count() > 1) continue;   // who uses it has taken it under lock_
+    {
+      const std::lock_guard inner(stream.lock);   // free; what its last user wrote is seen
+      if (!stream.is_stored()) continue;
+    }
+    streams_.erase(known);
+    at = by_use_.erase(at);
+    ++let_go_;
+  }
+}
+
+// Errors: of the store, which is asked for a stream that is not known.
+Result<std::shared_ptr<PushIntake::Stream>> PushIntake::stream_of(const signatures::SourceInfo& info) {
+  const auto find = [&]() -> std::shared_ptr<Stream> {
+    const auto known = streams_.find(info.name);
+    if (known == streams_.end()) return nullptr;
+    by_use_.splice(by_use_.begin(), by_use_, known->second.use);
+    return known->second.stream;
+  };
+  for (int tries = 0; tries < 3; ++tries) {
+    std::uint64_t let_go = 0;
+    {
+      const std::lock_guard guard(lock_);
+      if (auto known = find()) return known;
+      let_go = let_go_;
+    }
+    TRIAGE_TRY(const auto row, load_row_(info.name));
+    const std::lock_guard guard(lock_);
+    if (auto known = find()) return known;      // another thread was faster
+    if (let_go != let_go_) continue;            // it may have been taken up, written to and let go of since the row was read
+    auto out = add(info);
+    if (row) out->restore(*row);
+    return out;
+  }
+  return parsers::Error(parsers::ErrorCode::unavailable, "too many streams come at a time");
 }
 
 // Lets go the Intakes of streams that were not used for long and are stored; their spools bring them back.
@@ -112,7 +152,7 @@ void PushIntake::cool() {
     if (place > 4 * kWarm) break;
     Stream& stream = *streams_[name].stream;
     const std::unique_lock inner(stream.lock, std::try_to_lock);
-    if (!inner || stream.lines.resting() || !stream.stored.valid() || stream.stored.wait_for(std::chrono::seconds(0)) != std::future_status::ready) continue;
+    if (!inner || stream.lines.resting() || !stream.is_stored()) continue;
     stream.lines.rest();
   }
 }
@@ -162,12 +202,17 @@ PushAnswer PushIntake::offer(std::vector<PushedStream>&& streams, std::uint64_t 
   if (!desk_.has_room(kRoom)) return busy("the service is behind with storing what came before");
   std::vector<SourceNews> all;
   std::vector<std::shared_future<bool>> waits;
+  std::vector<std::shared_ptr<Stream>> held;
+  for (const auto& [name, pushed] : merged) {
+    auto stream = stream_of(pushed.first);
+    if (!stream.ok()) return busy("the store does not answer at present");
+    held.push_back(*std::move(stream));
+  }
   Scanner scanner = take_scanner();
   // Held until the desk's queue has the batch: two batches of a stream at a time must not pass one another. Taken in the order of the names.
-  std::vector<std::shared_ptr<Stream>> held;
   std::vector<std::unique_lock<std::mutex>> locks;
   for (auto& [name, pushed] : merged) {
-    const std::shared_ptr<Stream> stream = held.emplace_back(stream_of(pushed.first));
+    Stream* const stream = held[locks.size()].get();
     locks.emplace_back(stream->lock);
     std::optional<SourceNews> news = take(*stream, pushed.second, batch_hash, scanner);
     if (!news) {   // sent again: the first time may not be stored yet

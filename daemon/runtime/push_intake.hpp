@@ -17,7 +17,8 @@ namespace triage::daemon {
 
 class PushIntake : public PushSink {
  public:
-  PushIntake(RulesInForce rules, NewsQueue& desk, Worker::LoadSpool load_spool, Worker::Clock clock, int default_year);
+  // streams: known at once; beyond it the one used longest ago is let go of, and the store brings it back.
+  PushIntake(RulesInForce rules, NewsQueue& desk, Worker::LoadRow load_row, Worker::LoadSpool load_spool, Worker::Clock clock, int default_year, std::size_t streams = 20'000);
   ~PushIntake() override;
 
   // Streams of an earlier run.
@@ -27,8 +28,9 @@ class PushIntake : public PushSink {
 
  private:
   struct Stream;
-  std::shared_ptr<Stream> stream_of(const signatures::SourceInfo& info);
+  parsers::Result<std::shared_ptr<Stream>> stream_of(const signatures::SourceInfo& info);
   std::shared_ptr<Stream> add(signatures::SourceInfo info);
+  void let_go();
   void cool();
   struct Scanner {
     RulesInForce rules;
@@ -39,9 +41,11 @@ class PushIntake : public PushSink {
   std::optional<SourceNews> take(Stream& stream, const PushedStream& pushed, std::uint64_t batch_hash, const Scanner& scanner);
 
   NewsQueue& desk_;
+  const Worker::LoadRow load_row_;
   const Worker::LoadSpool load_spool_;
   const Worker::Clock clock_;
   const int default_year_;
+  const std::size_t most_;
   std::mutex lock_;                             // of what follows
   RulesInForce rules_;
   std::vector<std::unique_ptr<BlockScanner>> scanners_;   // of these rules, for the next batch
@@ -50,6 +54,7 @@ class PushIntake : public PushSink {
     std::list<std::string>::iterator use;
   };
   std::map<std::string, Known> streams_;
+  std::uint64_t let_go_ = 0;                    // streams so far
   std::list<std::string> by_use_;               // the one used last is first
 };
 

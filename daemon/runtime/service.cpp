@@ -20,6 +20,7 @@
 #include "daemon/runtime/service_api.hpp"
 #include "daemon/runtime/service_health.hpp"
 #include "daemon/runtime/system_intake.hpp"
+#include "daemon/runtime/wall_clock.hpp"
 #include "daemon/runtime/watching.hpp"
 #include "daemon/tail/rule_files.hpp"
 #include "parsers/base/error_text.hpp"
@@ -37,12 +38,6 @@ namespace {
 constexpr std::size_t kNews = 16;                    // portions of news that may wait for the desk: some MB
 constexpr std::uint64_t kTrim = 2000;                // Intakes let go of: some 20 MB
 constexpr std::int64_t kOutboxRows = 5000;           // that the policy is told of at the start
-
-TimePoint clock_now() { return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now()); }
-
-int year_now() {
-  return static_cast<int>(std::chrono::year_month_day(std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now())).year());
-}
 
 std::string node_name() {
   utsname name{};
@@ -72,17 +67,19 @@ struct Service::Impl {
         store(std::move(opened)),
         queries(config.database),
         hub(std::to_string(started_at.time_since_epoch().count())),
-        alerts(alert_config),
+        alerts(alert_config, [this](const char* reason) { registry.counter(metrics::kAlertsSilenced, {reason}).add(); }),
         queue(kNews),
         desk(rules.knowledge, store, config.desk, [this](const IncidentChange& change, TimePoint now) { return alerts.plan(change, now); },
              [this](const IncidentChange& change) { observe(change); },
-             [this](const signatures::SourceInfo& info) { return read_dump_file(current().knowledge, info, config.desk.default_year); }),
-        desk_thread(desk, queue, clock_now, [this](std::chrono::microseconds took) { commit_seconds.observe(static_cast<double>(took.count()) / 1e6); }),
-        push(rules, queue, load_spool(), clock_now, config.desk.default_year),
-        system(rules, queue, load_spool(), clock_now, config.desk.default_year),
-        watching(rules.knowledge, config.sources, config.workers, {&queue, load_row(), load_spool(), clock_now, config.desk.default_year}),
+             [this](const signatures::SourceInfo& dump) { watching.read_again(dump); }),
+        desk_thread(desk, queue, wall_clock, [this](std::chrono::microseconds took) { commit_seconds.observe(static_cast<double>(took.count()) / 1e6); }),
+        push(rules, queue, load_row(), load_spool(), wall_clock, config.desk.default_year),
+        system(rules, queue, load_spool(), wall_clock, config.desk.default_year),
+        watching(rules.knowledge, config.sources, config.workers, {&queue, load_row(), load_spool(), wall_clock, config.desk.default_year,
+                                                             [this](std::chrono::microseconds took) { discovery_seconds.observe(static_cast<double>(took.count()) / 1e6); }}),
         commit_seconds(registry.histogram(metrics::kCommitSeconds)),
-        diagnosis_seconds(registry.histogram(metrics::kDiagnosisSeconds)) {}
+        diagnosis_seconds(registry.histogram(metrics::kDiagnosisSeconds)),
+        discovery_seconds(registry.histogram(metrics::kDiscoverySeconds)) {}
 
   // ---- what others ask, from any thread
 
@@ -128,7 +125,7 @@ struct Service::Impl {
       registry.counter(metrics::kIncidents, {kind}).add();
       log_line(LogLevel::info, "incident " + change.tracked.id + " of " + change.tracked.job + ": " + summary);
     }
-    if (change.since) diagnosis_seconds.observe(std::chrono::duration<double>(clock_now() - *change.since).count());
+    if (change.since) diagnosis_seconds.observe(std::chrono::duration<double>(wall_clock() - *change.since).count());
     wake_sender();
   }
   void wake_sender() {
@@ -174,7 +171,7 @@ struct Service::Impl {
 
   HealthInputs health_inputs() const;
 
-  const TimePoint started_at = clock_now();
+  const TimePoint started_at = wall_clock();
   mutable std::mutex lock;                           // of config.rules, rules, alert_config, refused
   ServiceConfig config;
   const std::string config_path;
@@ -199,6 +196,7 @@ struct Service::Impl {
   Watching watching;
   metrics::Histogram& commit_seconds;
   metrics::Histogram& diagnosis_seconds;
+  metrics::Histogram& discovery_seconds;
   std::unique_ptr<Housekeeping> housekeeping;
   std::unique_ptr<ServiceApi> api_view;
   std::unique_ptr<api::Routes> routes;
@@ -211,7 +209,7 @@ Service::~Service() {
 }
 
 Result<std::unique_ptr<Service>> Service::start(ServiceConfig config, std::string config_path) {
-  config.desk.default_year = year_now();
+  config.desk.default_year = this_year();
   set_log_level(config.log_level);
   LoadedKnowledge loaded = load_rules(config);
   log_errors(LogLevel::warn, loaded.notes);
@@ -225,7 +223,7 @@ Result<std::unique_ptr<Service>> Service::start(ServiceConfig config, std::strin
   if (!config.http.upload_folder.empty()) std::filesystem::create_directories(config.http.upload_folder, code);
   db::LiveOptions options;
   options.move_damaged_aside = config.move_damaged_aside;
-  options.now = clock_now();
+  options.now = wall_clock();
   TRIAGE_TRY(db::LiveStore store, db::LiveStore::open(config.database, options));
   if (!store.moved_aside().empty()) log_line(LogLevel::error, "the database was damaged; it was moved to " + store.moved_aside() + " and a new one begun");
 
@@ -233,7 +231,7 @@ Result<std::unique_ptr<Service>> Service::start(ServiceConfig config, std::strin
   Impl& it = *impl;
   TRIAGE_TRY(const std::vector<db::WatchedRow> rows, it.store.watched());
   TRIAGE_TRY(db::Outbox outbox, db::Outbox::open(it.config.database));
-  TRIAGE_TRY(const db::Recovered recovered, outbox.recover(idempotent_sinks(*it.alerts_in_force()), clock_now()));
+  TRIAGE_TRY(const db::Recovered recovered, outbox.recover(idempotent_sinks(*it.alerts_in_force()), wall_clock()));
   if (recovered.uncertain > 0) log_line(LogLevel::warn, std::to_string(recovered.uncertain) + " alerts were being sent when the service ended; whether they arrived is not known (triage status)");
   it.outbox = std::make_unique<StoreOutbox>(std::move(outbox));
   TRIAGE_TRY(std::vector<db::OutboxItem> told, it.queries.with([](db::Query& query) {
@@ -242,14 +240,14 @@ Result<std::unique_ptr<Service>> Service::start(ServiceConfig config, std::strin
     return query.outbox(all);
   }));
   it.alerts.restore(std::move(told));
-  TRIAGE_CHECK(it.desk.restore(clock_now()));
+  TRIAGE_CHECK(it.desk.restore(wall_clock()));
   it.push.restore(rows);
   (void)it.rules.knowledge->fixes();               // read now, not while the first failure waits
 
   ServiceFacts facts;
-  facts.now = clock_now;
+  facts.now = wall_clock;
   facts.knowledge = [&it] { return it.current().knowledge; };
-  facts.health = [&it] { return health_of(it.health_inputs(), clock_now()); };
+  facts.health = [&it] { return health_of(it.health_inputs(), wall_clock()); };
   facts.severity = [&it](const std::string& kind) { return it.severity(kind); };
   facts.silences_changed = [&it] { it.housekeeping->look(); };
   facts.outbox_changed = [&it] { it.wake_sender(); };
@@ -258,11 +256,11 @@ Result<std::unique_ptr<Service>> Service::start(ServiceConfig config, std::strin
 
   Housekeeping::Parts parts;
   parts.database = it.config.database;
-  parts.clock = clock_now;
+  parts.clock = wall_clock;
   parts.watched_files = [&it] { return it.watched_files(); };
   parts.files_changed = [&it] { it.files_changed = true; };
   parts.silences_changed = [&it](std::vector<db::Silence> silences) {
-    it.desk_thread.call([&it, silences = std::move(silences)](Desk& desk) mutable { desk.plan(it.alerts.silence(std::move(silences), clock_now())); });
+    it.desk_thread.call([&it, silences = std::move(silences)](Desk& desk) mutable { desk.plan(it.alerts.silence(std::move(silences), wall_clock())); });
   };
   parts.every_second = [&it, trimmed = std::uint64_t{0}]() mutable {
     it.watching.close_idle();
@@ -273,7 +271,7 @@ Result<std::unique_ptr<Service>> Service::start(ServiceConfig config, std::strin
     }
   };
   it.housekeeping = std::make_unique<Housekeeping>(std::move(parts), it.config.retention);
-  it.registry.before_scrape([&it] { set_gauges(it.registry, it.health_inputs(), clock_now()); });
+  it.registry.before_scrape([&it] { set_gauges(it.registry, it.health_inputs(), wall_clock()); });
 
   if (it.config.http.enabled) {
     it.routes = std::make_unique<api::Routes>(api::make_routes({*it.api_view, it.push, it.registry, it.config.http, api::page_files()}));
@@ -394,12 +392,13 @@ HealthInputs Service::Impl::health_inputs() const {
   out.version = program_version();
   out.started_at = started_at;
   out.running = running && !stopping;
-  out.watching = watching.state(clock_now());
+  out.watching = watching.state(wall_clock());
   out.figures = housekeeping ? housekeeping->figures() : StoreFigures();
   out.desk = &desk_thread.counts();
   out.desk_trouble = desk_thread.trouble();
   out.queue = queue.size();
   out.queue_limit = kNews;
+  out.queue_waited = queue.waited();
   out.system_trouble = system.trouble();
   {
     const std::lock_guard guard(lock);
@@ -411,11 +410,11 @@ HealthInputs Service::Impl::health_inputs() const {
   return out;
 }
 
-api::Health Service::health() const { return health_of(impl_->health_inputs(), clock_now()); }
+api::Health Service::health() const { return health_of(impl_->health_inputs(), wall_clock()); }
 
 std::string Service::status_line() const {
   const HealthInputs in = impl_->health_inputs();
-  const api::Health now = health_of(in, clock_now());
+  const api::Health now = health_of(in, wall_clock());
   std::string out = "watching " + std::to_string(in.watching.files) + " files, " + std::to_string(in.desk->open_incidents.load()) + " open incidents";
   for (const api::HealthPart& part : now.parts)
     if (!part.ok) out += "; " + part.part + ": " + part.why;

@@ -94,6 +94,7 @@ void set_gauges(metrics::Registry& registry, const HealthInputs& in, TimePoint n
   raise(registry.counter(kFindings, {"telling"}), static_cast<double>(in.watching.findings));
   raise(registry.counter(kStoreErrors, {"commit"}), static_cast<double>(in.desk->failed_commits.load()));
   registry.gauge(kQueueDepth, {"news"}).set(static_cast<double>(in.queue));
+  raise(registry.counter(kQueueWait, {"news"}), std::chrono::duration<double>(in.queue_waited).count());
   registry.gauge(kIncidentsOpen).set(static_cast<double>(in.desk->open_incidents.load()));
   if (in.figures.totals) {
     registry.gauge(kStoreBytes).set(static_cast<double>(in.figures.totals->bytes));

@@ -20,6 +20,7 @@ struct HealthInputs {
   const DeskCounts* desk = nullptr;
   std::string desk_trouble, system_trouble, refused, restart;
   std::size_t queue = 0, queue_limit = 0, rules = 0;
+  std::chrono::microseconds queue_waited{};     // by all that give to it, since the start
 };
 
 api::Health health_of(const HealthInputs& in, parsers::TimePoint now);

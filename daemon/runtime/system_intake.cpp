@@ -52,7 +52,8 @@ void SystemIntake::read(Read& one) {
       return;
     }
     one.trouble.clear();
-    if (lines->text.empty() && lines->lost_records == 0) return;
+    if (lines->text.empty() && lines->lost_records == 0 && (lines->cursor == one.cursor || !one.cursor.empty())) return;   // the first cursor is kept at once
+    one.cursor = lines->cursor;
     if (lines->lost_records > 0) one.lines.lose(lines->why, lines->lost_records);
     one.lines.feed(lines->text, rules_, *scanner_, load_spool_);
     SourceNews news = one.lines.news(clock_());

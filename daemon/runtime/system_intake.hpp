@@ -32,6 +32,7 @@ class SystemIntake {
     std::unique_ptr<SystemSource> source;
     LineStream lines;
     std::string trouble;
+    std::string cursor = {};                    // told last
   };
   void loop();
   void read(Read& one);

@@ -1,5 +1,6 @@
 #include "daemon/runtime/watch_thread.hpp"
 #include "daemon/runtime/thread_name.hpp"
+#include "daemon/tail/rotated_name.hpp"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -15,6 +16,9 @@ using Steady = std::chrono::steady_clock;
 namespace {
 
 constexpr std::size_t kFaults = 20;
+constexpr std::chrono::seconds kRoots(5);          // where the patterns' folders lead is asked so often: a link may be set anew
+constexpr int kSearches = 5;                       // searches for the sake of faults come ever more seldom, in the end each 16 times `again`
+constexpr int kShare = 50;                         // searches for the sake of faults take at most this part of the time
 
 DiscoveryOptions discovery_options(const SourceConfig& config, std::function<void(const std::string&)> watch) {
   DiscoveryOptions out;
@@ -54,7 +58,7 @@ class WatchThread::Loop {
     publish(true);
     while (!shared_.stopping) {
       pollfd fds[2] = {{shared_.wake_fd, POLLIN, 0}, {watcher_.fd(), POLLIN, 0}};
-      auto wait = std::chrono::ceil<std::chrono::milliseconds>(watcher_.next() - Steady::now());
+      auto wait = std::chrono::ceil<std::chrono::milliseconds>(std::min(watcher_.next(), search_at_) - Steady::now());
       if (const auto wake = gate_.wake()) wait = std::min(wait, std::chrono::ceil<std::chrono::milliseconds>(*wake - shared_.clock()));
       wait = std::clamp(wait, std::chrono::milliseconds(1), std::chrono::milliseconds(1000));
       shared_.waiting = true;
@@ -62,6 +66,8 @@ class WatchThread::Loop {
       shared_.turn = shared_.clock().time_since_epoch().count();
       shared_.waiting = false;
       if (shared_.stopping) return;
+      if (Steady::now() >= roots_at_) find_roots();
+      if (Steady::now() >= search_at_) search();
       for (const WatchEvent& event : watcher_.read(Steady::now())) handle(event);
       for (const DumpGate::Ready& ready : gate_.take(shared_.clock()))
         if (auto file = discovery_.find(ready.path)) shared_.target.follow(*file, 0);
@@ -70,19 +76,40 @@ class WatchThread::Loop {
   }
 
  private:
+  void find_roots() {
+    discovery_.find_roots();
+    roots_at_ = Steady::now() + kRoots;
+    if (shared_.target.roots) shared_.target.roots(discovery_.roots());
+  }
+
   void search() {
     const auto begin = Steady::now();
+    faults_.clear();                            // those that are still there come again
+    over_ = 0;
     const std::vector<FoundFile> found = discovery_.scan();
+    find_roots();
     std::unordered_set<std::string_view> there;
-    for (const FoundFile& file : found) {
-      there.insert(file.path);
-      take(file);
-    }
-    const auto gone = [&there](const std::string& path) { return !there.contains(path); };
+    for (const FoundFile& file : found) there.insert(file.path);
+    const auto gone = [&](const std::string& path) {
+      if (there.contains(path)) return false;
+      if (const auto info = shared_.files.info(path); !info.ok() && info.error().code() != parsers::ErrorCode::not_found) return false;   // it does not answer
+      watcher_.forget_file(path);
+      return true;
+    };
     std::erase_if(followed_, gone);             // the worker sees it to its end
     std::erase_if(dumps_, gone);
     std::erase_if(old_, [&gone](const auto& one) { return gone(one.first); });
+    for (const FoundFile& file : found) take(file);
     scan_time_ = std::chrono::duration_cast<std::chrono::microseconds>(Steady::now() - begin);
+    if (shared_.target.searched) shared_.target.searched(scan_time_);
+    take_faults();
+    if (faults_.empty()) {
+      search_at_ = Steady::time_point::max();
+      searches_ = 0;
+      return;
+    }
+    searches_ = std::min(searches_ + 1, kSearches);
+    search_at_ = Steady::now() + std::max<Steady::duration>(shared_.again * (1 << (searches_ - 1)), scan_time_ * kShare);
   }
 
   void handle(const WatchEvent& event) {
@@ -107,6 +134,7 @@ class WatchThread::Loop {
       shared_.target.wake(path);
       return;
     }
+    if (shared_.config.packed && is_rotated(path)) packed(path);
     const auto old = old_.find(path);
     if (old == old_.end() && !dumps_.contains(path)) return;
     const auto file = discovery_.find(path);
@@ -118,6 +146,16 @@ class WatchThread::Loop {
     const std::uint64_t skip = old->second;
     old_.erase(old);
     follow(*file, skip);
+  }
+
+  static bool is_rotated(const std::string& path) { return !rotated_bases(std::string_view(path).substr(path.rfind('/') + 1)).empty(); }
+
+  // A rotated file may be gone because it is packed now; the packed one was passed over while both were there.
+  void packed(const std::string& path) {
+    if (shared_.files.info(path).ok()) return;
+    const std::size_t slash = path.rfind('/');
+    for (const std::string_view ending : packed_endings())
+      for (const FoundFile& file : discovery_.look(path.substr(0, slash), path.substr(slash + 1) + std::string(ending))) take(file);
   }
 
   void take(const FoundFile& file) {
@@ -159,9 +197,14 @@ class WatchThread::Loop {
     faults_.push_back(std::move(text));
   }
 
-  void publish(bool scanned) {
+  void take_faults() {
     for (const parsers::Error& error : discovery_.take_faults())
       fault(error.message() + (error.place() ? " (" + error.place()->file + ")" : "") + (error.reason().empty() ? "" : ": " + error.reason()));
+  }
+
+  void publish(bool scanned) {
+    take_faults();
+    if (!faults_.empty() && search_at_ == Steady::time_point::max()) search_at_ = Steady::now() + shared_.again;
     const std::lock_guard guard(shared_.lock);
     shared_.state.files = followed_.size() + old_.size();
     shared_.state.counts = watcher_.counts();
@@ -178,15 +221,19 @@ class WatchThread::Loop {
   std::unordered_map<std::string, std::uint64_t> old_;   // files that had not changed for long when they were found: their size then
   std::vector<std::string> faults_;
   std::uint64_t over_ = 0;
+  int searches_ = 0;                            // for the sake of faults, one after the other
+  Steady::time_point roots_at_{}, search_at_ = Steady::time_point::max();
   std::chrono::microseconds scan_time_{};
 };
 
-WatchThread::WatchThread(FileSystem& files, std::vector<SourcePattern> patterns, const SourceConfig& config, std::vector<std::string> known, WatchTarget target, Worker::Clock clock)
+WatchThread::WatchThread(FileSystem& files, std::vector<SourcePattern> patterns, const SourceConfig& config, std::vector<std::string> known, WatchTarget target, Worker::Clock clock,
+                         std::chrono::milliseconds again)
     : shared_(std::make_shared<Shared>(files, config)) {
   shared_->patterns = std::move(patterns);
   shared_->known = std::move(known);
   shared_->target = std::move(target);
   shared_->clock = std::move(clock);
+  shared_->again = again;
   shared_->wake_fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 

@@ -1,5 +1,5 @@
-// WatchThread: finds the files that the patterns name, now and as they come, and tells the workers of them and of their changes. One of
-// these for the local file systems and one for each network file system, so that a server that does not answer holds up nothing else.
+// WatchThread: finds the files that the patterns name, now and as they come, and tells the workers of them and of their changes. The file
+// system has to answer within a moment, also where a file server does not (guarded_file_system.hpp).
 #pragma once
 
 #include <atomic>
@@ -24,12 +24,16 @@ namespace triage::daemon {
 struct WatchTarget {
   std::function<void(const FoundFile& file, std::uint64_t skip)> follow;
   std::function<void(const std::string& path)> wake;
+  // Folders that watched files may lie in, all links followed. May be empty.
+  std::function<void(std::vector<std::string> folders)> roots;
+  // A full search took so long. May be empty.
+  std::function<void(std::chrono::microseconds took)> searched;
 };
 
 struct WatchState {
   std::size_t files = 0;
   WatchCounts counts;
-  std::vector<std::string> faults;              // folders that could not be read, files over the limit; the last few
+  std::vector<std::string> faults;              // folders that cannot be read, files over the limit; the last few
   std::chrono::microseconds scan_time{};        // of the last full search
   bool scanned = false;                         // the first search is done
 };
@@ -37,8 +41,9 @@ struct WatchState {
 class WatchThread {
  public:
   // known: paths of an earlier run that may be gone by now; those that a pattern names are followed all the same. files outlives this.
+  // again: with faults, everything is looked at after this time, and then ever more seldom, until there are none.
   WatchThread(FileSystem& files, std::vector<SourcePattern> patterns, const SourceConfig& config, std::vector<std::string> known, WatchTarget target,
-              Worker::Clock clock);
+              Worker::Clock clock, std::chrono::milliseconds again = std::chrono::seconds(30));
   ~WatchThread() { stop(); }
 
   void start();
@@ -59,6 +64,7 @@ class WatchThread {
     std::vector<std::string> known;
     WatchTarget target;
     Worker::Clock clock;
+    std::chrono::milliseconds again{};
     int wake_fd = -1;
     std::atomic<bool> stopping = false, ended = false, waiting = true;
     std::atomic<std::int64_t> turn = 0;

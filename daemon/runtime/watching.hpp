@@ -1,9 +1,7 @@
-// Watching: the agent half of the service as a whole: file system, workers, and the threads that find files. Files on a network file system
-// have a finder and a worker of their own, and so have dumps, which take long to read: a server that does not answer, or a snapshot of
-// gigabytes, holds up no log on the local disk.
+// Watching: the agent half of the service as a whole: file system, workers, and the thread that finds files. A file server that does not
+// answer holds up nothing (guarded_file_system.hpp); dumps and packed files, which take long to read, have a worker of their own.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -11,6 +9,7 @@
 
 #include "daemon/runtime/watch_thread.hpp"
 #include "daemon/runtime/worker.hpp"
+#include "daemon/tail/guarded_file_system.hpp"
 #include "daemon/tail/posix_file_system.hpp"
 #include "daemon/tail/source_config.hpp"
 
@@ -18,9 +17,9 @@ namespace triage::daemon {
 
 struct WatchingState {
   std::size_t files = 0, polled_files = 0;
-  bool scanned = false;                         // every finder has searched once
+  bool scanned = false;                         // everything was searched once
   std::uint64_t bytes = 0, lines = 0, lost_bytes = 0, errors = 0, findings = 0;
-  std::chrono::microseconds scan_time{};        // the longest
+  std::chrono::microseconds scan_time{};        // of the last full search
   std::vector<std::string> troubles;            // sentences: what is wrong and what it means
 };
 
@@ -32,6 +31,7 @@ class Watching {
     Worker::LoadSpool load_spool;
     Worker::Clock clock;
     int default_year = 1970;
+    std::function<void(std::chrono::microseconds)> searched;   // a full search took so long; may be empty
   };
   // workers: of local files; 0: one a core, at most 8.
   Watching(std::shared_ptr<const Knowledge> knowledge, const SourceConfig& config, unsigned workers, Parts parts);
@@ -42,6 +42,8 @@ class Watching {
   // Other patterns: files that are named no longer are let go of.
   void apply(const SourceConfig& config);
   void use(std::shared_ptr<const Knowledge> knowledge);
+  // On the thread of the dumps; what it says goes to the desk.
+  void read_again(const signatures::SourceInfo& dump) { slow_->read_again(dump); }
   WatchingState state(parsers::TimePoint now) const;
   // Intakes that were let go of so far.
   std::uint64_t rested() const;
@@ -52,20 +54,20 @@ class Watching {
 
  private:
   struct Patterns;                              // of the tailers: is this path a source of its own?
-  Worker& worker_of(const FoundFile& file, const std::string& mount);
+  Worker& worker_of(const std::string& path, FoundFile::Kind kind);
   std::unique_ptr<Worker> make_worker();
-  void start_finders(std::vector<std::string> known);
+  void start_finder(std::vector<std::string> known);
 
-  PosixFileSystem files_;
+  const std::shared_ptr<PosixFileSystem> disk_;
+  GuardedFileSystem files_;
   const Parts parts_;
   std::shared_ptr<Patterns> patterns_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<Worker> slow_;                // dumps and packed files
   mutable std::mutex lock_;                     // of what follows
   SourceConfig config_;
   std::shared_ptr<const Knowledge> knowledge_;
-  std::vector<std::unique_ptr<Worker>> workers_;            // local files
-  std::unique_ptr<Worker> slow_;                            // dumps and packed files
-  std::map<std::string, std::unique_ptr<Worker>> network_;  // by mount
-  std::vector<std::unique_ptr<WatchThread>> finders_;
+  std::unique_ptr<WatchThread> finder_;
   bool running_ = false, stuck_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "daemon/pipeline/newlines.hpp"
+#include "daemon/tail/rotated_name.hpp"
 #include "daemon/tail/file_identity.hpp"
 #include "parsers/base/limits.hpp"
 #include "daemon/runtime/thread_name.hpp"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::size_t kTurnBytes = 256 * 1024;
 constexpr auto kSweep = std::chrono::seconds(60);
+constexpr auto kPacking = std::chrono::seconds(5);
 constexpr std::chrono::milliseconds kAgain{500}, kAgainMost{15'000};   // a file that cannot be read is tried again, ever more seldom
 constexpr std::size_t kPassTurns = 256, kPortion = 64;   // then those that wait are looked at; then the desk gets what there is
 static_assert(kTurnBytes >= parsers::limits::kLineBytes);
@@ -90,6 +92,7 @@ struct Worker::Followed {
   Checkpoint sent;
   TimePoint sent_at{}, grown_at{};
   std::shared_ptr<std::atomic<int>> unstored = std::make_shared<std::atomic<int>>(0);   // news that no commit has taken
+  bool packed = false, unplaced = false;        // unplaced: packed, and what was read of it while it was plain is not known yet
   bool queued = false, waits = false, news = false;
 };
 
@@ -115,6 +118,18 @@ void Worker::follow(const FoundFile& file, std::uint64_t skip) {
   order.what = Order::What::follow;
   order.file = file;
   order.skip = skip;
+  orders_.push_back(std::move(order));
+  called_.notify_one();
+}
+
+void Worker::read_again(const signatures::SourceInfo& dump) {
+  const std::lock_guard guard(lock_);
+  Order order;
+  order.what = Order::What::follow;
+  order.file.path = dump.name;
+  order.file.source = dump;
+  order.file.kind = FoundFile::Kind::dump;
+  order.again = true;
   orders_.push_back(std::move(order));
   called_.notify_one();
 }
@@ -193,6 +208,8 @@ void Worker::take_orders() {
     const std::lock_guard guard(lock_);
     orders.swap(orders_);
   }
+  if (now_ >= later_at_)
+    for (Order& order : std::exchange(later_, {})) orders.push_back(std::move(order));
   const auto ready = [this](Followed& source) {
     if (std::exchange(source.queued, true)) return;
     ready_.push_back(&source);
@@ -214,7 +231,7 @@ void Worker::take_orders() {
       continue;
     }
     if (order.file.kind == FoundFile::Kind::dump) {
-      dumps_.push_back(std::move(order.file));
+      dumps_.push_back(std::move(order));
       continue;
     }
     auto found = sources_.find(order.file.path);
@@ -225,8 +242,8 @@ void Worker::take_orders() {
       }
     if (found == sources_.end() && order.what == Order::What::follow) {
       if (!begin(order.file, order.skip)) {     // the store does not answer: ask again
-        const std::lock_guard guard(lock_);
-        orders_.push_back(std::move(order));
+        if (later_.empty()) later_at_ = now_ + kAgain;
+        later_.push_back(std::move(order));
         ++counts_.errors;
         continue;
       }
@@ -268,11 +285,16 @@ void Worker::set_back(TimePoint::duration by) {
       if (*at) **at -= by;
   }
   sweep_at_ -= by;
+  later_at_ -= by;
 }
 
 // ---- files that cannot be read: no descriptor is free, no permission, the disk fails
 
 void Worker::fail(Followed& source, const parsers::Error& error, TimePoint now) {
+  if (source.packed && error.code() == parsers::ErrorCode::syntax) {   // it is being packed just now
+    source.again_at = now + kPacking;
+    return;
+  }
   ++counts_.errors;
   if (source.again.count() == 0) ++failing_;
   source.again = std::clamp(source.again * 2, kAgain, kAgainMost);
@@ -283,9 +305,9 @@ void Worker::fail(Followed& source, const parsers::Error& error, TimePoint now) 
 }
 
 void Worker::recover(Followed& source) {
+  source.again_at.reset();
   if (source.again.count() == 0) return;
   source.again = std::chrono::milliseconds(0);
-  source.again_at.reset();
   if (--failing_ > 0) return;
   const std::lock_guard guard(lock_);
   trouble_.clear();
@@ -306,12 +328,33 @@ bool Worker::begin(const FoundFile& file, std::uint64_t skip) {
     at = checkpoint_of(*known);
   else if (skip > 0)
     at = checkpoint_near(files_, file.path, skip);
-  auto source = std::make_unique<Followed>(files_, file, at, options_.tail, known ? known->generation : 0);
+  FileSystem& files = file.kind == FoundFile::Kind::packed ? unpacking_ : files_;
+  auto source = std::make_unique<Followed>(files, file, at, options_.tail, known ? known->generation : 0);
+  source->packed = file.kind == FoundFile::Kind::packed;
+  source->unplaced = source->packed && !at;
   if (at) source->sent = *at;
   if (known) source->lost_bytes = known->lost_bytes;
   source->quiet_at = clock_() + options_.quiet;
   sources_.emplace(file.path, std::move(source));
   return true;
+}
+
+// Of a packed file: where it was left while it was plain, or packed under the name before the last rotation. Else it would be told twice.
+parsers::Status Worker::place(Followed& source, const std::string& path) {
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  const std::string_view name = std::string_view(path).substr(folder.size());
+  std::vector<Checkpoint> known;
+  for (const std::string& other : earlier_names(name)) {
+    TRIAGE_TRY(const auto row, load_row_(folder + other));
+    if (row) known.push_back(checkpoint_of(*row));
+  }
+  TRIAGE_TRY(const std::optional<Checkpoint> at, packed_checkpoint(unpacking_, path, known));
+  if (at) {
+    source.tailer = Tailer(unpacking_, path, at, options_.tail, 0);
+    source.sent = *at;
+  }
+  source.unplaced = false;
+  return parsers::done();
 }
 
 // ---- reading
@@ -324,7 +367,7 @@ std::optional<TimePoint> Worker::pass() {
   counts_.waiting = false;
   take_orders();
   if (!dumps_.empty()) {
-    const FoundFile dump = std::move(dumps_.front());
+    const Order dump = std::move(dumps_.front());
     dumps_.pop_front();
     read_dump(dump, now);
   }
@@ -357,6 +400,7 @@ std::optional<TimePoint> Worker::pass() {
     source->waits = wake || source->news || source->intake;
     return !source->waits;
   });
+  if (!later_.empty()) later(later_at_);
   sweep(now);
   send();
   return ready_.empty() && dumps_.empty() ? next : now;
@@ -364,6 +408,16 @@ std::optional<TimePoint> Worker::pass() {
 
 // True: there is more to read now.
 bool Worker::turn(Followed& source, TimePoint now) {
+  if (source.unplaced)
+    if (const parsers::Status placed = place(source, source.info.name); !placed.ok()) {
+      if (placed.error().code() == parsers::ErrorCode::not_found) {
+        recover(source);
+        source.gone_at = now;
+      } else {
+        fail(source, placed.error(), now);
+      }
+      return false;
+    }
   const Checkpoint from = source.tailer.checkpoint();
   const std::uint64_t generation = source.tailer.generation();
   std::vector<char>& room = scanned_.block.bytes;
@@ -373,6 +427,11 @@ bool Worker::turn(Followed& source, TimePoint now) {
     return false;
   }
   recover(source);
+  if (source.packed)
+    if (const auto damage = unpacking_.take_damage(source.info.name)) {
+      source.lost.push_back({source.info.name, damage->message() + ": " + damage->reason(), 0, 0, 0, 1});
+      source.news = true;
+    }
   if (source.tailer.generation() != generation) end_generation(source, from, generation);
   if (step->lost_bytes > 0 || (!step->why.empty() && step->what != TailStep::What::vanished)) {
     counts_.lost_bytes += step->lost_bytes;
@@ -394,16 +453,19 @@ bool Worker::turn(Followed& source, TimePoint now) {
   source.gone_at.reset();
   source.quiet_at = now + options_.quiet;
   if (step->size > 0) take(source, source.tailer.generation() == generation ? from : Checkpoint{}, step->size, step->partial);
-  const bool told = source.intake && source.telling + source.intake->telling() - source.telling_before > source.telling_sent;
-  if (told || !source.spool.empty()) source.news = true;
+  const bool tells = told(source) > source.telling_sent;
+  if (tells || !source.spool.empty()) source.news = true;
   source.news = source.news || source.tailer.checkpoint() != source.sent;
-  if (told || now >= source.sent_at + options_.checkpoint || warm_ > options_.warm) report(source, now, false);
+  if (tells || now >= source.sent_at + options_.checkpoint || warm_ > options_.warm) report(source, now, false);
   return true;
 }
 
+// Lines of this generation that told of a failure since it is followed.
+std::uint64_t Worker::told(const Followed& source) { return source.telling + (source.intake ? source.intake->telling() - source.telling_before : 0); }
+
 void Worker::rest(Followed& source) {
   if (!source.intake) return;
-  source.telling = source.telling + source.intake->telling() - source.telling_before;
+  source.telling = told(source);
   source.intake.reset();
   --warm_;
   ++counts_.rested;
@@ -471,10 +533,8 @@ void Worker::end_generation(Followed& source, const Checkpoint& at, std::uint64_
   news.row.seen_at = source.grown_at;
   news.info = source.info;
   news.spool = source.spool.take();
-  if (source.intake) {
-    news.tail = source.intake->tail();
-    news.telling = source.telling + source.intake->telling() - source.telling_before;
-  }
+  if (source.intake) news.tail = source.intake->tail();
+  news.telling = told(source) - source.telling_sent;
   news_.push_back(std::move(news));
   rest(source);
   source.spool = Spool();
@@ -493,17 +553,16 @@ void Worker::report(Followed& source, TimePoint now, bool ended) {
   news.row.seen_at = source.grown_at;
   news.info = source.info;
   news.spool = source.spool.take();
-  news.telling = source.telling;
+  news.telling = told(source) - source.telling_sent;
   if (source.intake) {
-    news.telling = source.telling + source.intake->telling() - source.telling_before;
     news.tail = source.intake->tail();
     if (const auto progress = source.intake->last_progress(); progress && progress->iteration != source.step_sent) {
       news.step = progress->iteration;
       source.step_sent = progress->iteration;
     }
   }
-  counts_.findings += news.telling - std::min(news.telling, source.telling_sent);
-  source.telling_sent = news.telling;
+  counts_.findings += news.telling;
+  source.telling_sent += news.telling;
   news.lost = std::exchange(source.lost, {});
   ++*source.unstored;
   news.committed = [unstored = source.unstored](bool) { --*unstored; };
@@ -517,7 +576,13 @@ void Worker::send() {
   if (!news_.empty()) desk_.push(std::exchange(news_, {}));
 }
 
-void Worker::read_dump(const FoundFile& file, TimePoint now) {
+void Worker::read_dump(const Order& order, TimePoint now) {
+  const FoundFile& file = order.file;
+  if (order.again) {
+    news_.push_back(read_dump_file(knowledge_, file.source, options_.default_year));
+    news_.back().again = true;
+    return;
+  }
   const auto info = files_.info(file.path);
   if (!info.ok()) return;                       // gone again
   const auto row = load_row_(file.source.name);

@@ -18,6 +18,7 @@
 #include "daemon/pipeline/knowledge.hpp"
 #include "daemon/runtime/bounded_queue.hpp"
 #include "daemon/runtime/news.hpp"
+#include "daemon/tail/compressed.hpp"
 #include "daemon/tail/discovery.hpp"
 #include "daemon/tail/tailer.hpp"
 
@@ -61,6 +62,8 @@ class Worker {
   // was found.
   void follow(const FoundFile& file, std::uint64_t skip = 0);
   void wake(const std::string& path);
+  // Reads a dump that was read before; what it says is sent with `again` set.
+  void read_again(const signatures::SourceInfo& dump);
   // Lets go of the files that `keep` does not name.
   void keep_only(std::function<bool(const std::string& path)> keep);
   void use(std::shared_ptr<const Knowledge> knowledge);
@@ -79,6 +82,14 @@ class Worker {
 
  private:
   struct Followed;
+  struct Order {
+    enum class What { follow, wake, use, keep_only } what = What::wake;
+    FoundFile file;
+    std::uint64_t skip = 0;
+    bool again = false;
+    std::shared_ptr<const Knowledge> knowledge;
+    std::function<bool(const std::string&)> keep;
+  };
   void loop();
   void take_orders();
   bool begin(const FoundFile& file, std::uint64_t skip);
@@ -87,18 +98,21 @@ class Worker {
   void set_back(parsers::TimePoint::duration by);
   void fail(Followed& source, const parsers::Error& error, parsers::TimePoint now);
   void recover(Followed& source);
+  parsers::Status place(Followed& source, const std::string& path);
   bool turn(Followed& source, parsers::TimePoint now);
   void take(Followed& source, const Checkpoint& from, std::size_t size, bool partial);
   void show(Followed& source, std::string_view line, std::uint64_t offset, std::uint64_t number);
   void end_generation(Followed& source, const Checkpoint& at, std::uint64_t generation);
-  void read_dump(const FoundFile& file, parsers::TimePoint now);
+  void read_dump(const Order& order, parsers::TimePoint now);
   Intake& intake_of(Followed& source);
+  static std::uint64_t told(const Followed& source);
   void rest(Followed& source);
   void report(Followed& source, parsers::TimePoint now, bool ended);
   void send();
 
   std::shared_ptr<const Knowledge> knowledge_;
   FileSystem& files_;
+  UnpackingFileSystem unpacking_{files_, [this] { return clock_(); }};   // packed files as what they hold
   NewsQueue& desk_;
   const LoadRow load_row_;
   const LoadSpool load_spool_;
@@ -109,22 +123,17 @@ class Worker {
   std::unordered_map<std::string, std::unique_ptr<Followed>> sources_;   // by path
   std::deque<Followed*> ready_;
   std::vector<Followed*> waiting_;              // with a wake time, or with news to send later
-  std::deque<FoundFile> dumps_;                 // to be read, one a pass
+  std::deque<Order> dumps_;                     // to be read, one a pass
   std::vector<SourceNews> news_;
   std::size_t warm_ = 0;                        // Intakes
   parsers::TimePoint sweep_at_{}, now_{};
+  std::vector<Order> later_;                    // the store did not answer
+  parsers::TimePoint later_at_{};
   std::size_t failing_ = 0;                     // files whose last turn failed
   WorkerCounts counts_;
 
   mutable std::mutex lock_;                             // of what follows
   std::condition_variable called_;
-  struct Order {
-    enum class What { follow, wake, use, keep_only } what = What::wake;
-    FoundFile file;
-    std::uint64_t skip = 0;
-    std::shared_ptr<const Knowledge> knowledge;
-    std::function<bool(const std::string&)> keep;
-  };
   std::vector<Order> orders_;
   std::string trouble_;
   bool stopping_ = false, ended_ = false;

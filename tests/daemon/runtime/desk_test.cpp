@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -41,7 +42,7 @@ struct Feeder {
     news.info = info;
     news.spool = spool.take();
     news.tail = stream.intake().tail();
-    news.telling = stream.intake().telling();
+    news.telling = stream.intake().telling() - std::exchange(telling, stream.intake().telling());
     if (const auto progress = stream.intake().last_progress()) news.step = progress->iteration;
     return news;
   }
@@ -49,7 +50,7 @@ struct Feeder {
   daemon::Spool spool;
   signatures::SourceInfo info;
   daemon::IntakeStream stream;
-  std::uint64_t offset = 0;
+  std::uint64_t offset = 0, telling = 0;
 };
 
 signatures::SourceInfo rank_log(const std::string& job, int rank, int attempt = 1) {
@@ -69,7 +70,7 @@ struct Bench {
     options.default_year = 2026;
     return Desk(tests::knowledge(), store, options, [](const daemon::IncidentChange&, TimePoint) { return daemon::OutboxPlan{}; },
                 [this](const daemon::IncidentChange& change) { events.push_back(change.event + " " + change.tracked.id); },
-                [](const signatures::SourceInfo&) { return SourceNews{}; });
+                [this](const signatures::SourceInfo& dump) { asked.push_back(dump.name); });
   }
   void take(SourceNews news) {
     std::vector<SourceNews> all;
@@ -85,7 +86,7 @@ struct Bench {
 
   TimePoint now = tests::fixed_now();
   db::LiveStore store;
-  std::vector<std::string> events;
+  std::vector<std::string> events, asked;         // asked: dumps to be read again
   Desk desk;
 };
 
@@ -287,4 +288,88 @@ TEST_CASE("a clock that is set back a day neither keeps an incident open nor a f
   bench.wait(70s);
   CHECK(std::count_if(bench.events.begin(), bench.events.end(), [](const auto& e) { return e.starts_with("opened"); }) == 2);
   CHECK(std::count_if(bench.events.begin(), bench.events.end(), [](const auto& e) { return e.starts_with("closed"); }) == 2);
+}
+
+TEST_CASE("lines of a file that a worker had let go of count as new") {
+  const tests::TemporaryFolder folder;
+  Bench bench(folder.path() + "/triaged.db");
+  Feeder feeder(rank_log("llama", 0));
+  bench.take(feeder.take("starting\n"));
+  SourceNews one = feeder.take("");
+  one.telling = 3;
+  bench.take(std::move(one));
+  bench.wait(5s);
+  SourceNews again = feeder.take("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 139.80 GiB of which 537.12 MiB is free.\n");
+  again.telling = 1;                               // its worker counts from the beginning
+  bench.take(std::move(again));
+  bench.wait(2s);
+  CHECK(count(bench.events, "opened") == 1);
+}
+
+TEST_CASE("a judgement after a restart waits for the dumps of the job, which others read") {
+  const std::string text = recorded("capacity_forward.log");
+  const auto dump_of = [] {
+    signatures::SourceInfo info = rank_log("llama", 0);
+    info.name = "/logs/llama/1/oom.pickle";
+    info.dump = true;
+    return info;
+  };
+  const auto news_of = [&](bool again) {
+    SourceNews news;
+    news.info = dump_of();
+    news.row.name = news.info.name;
+    news.row.kind = "dump";
+    news.again = again;
+    news.dump = signatures::SourceFindings{};
+    news.dump->source = news.info;
+    return news;
+  };
+  for (const bool comes : {true, false}) {
+    CAPTURE(comes);
+    const tests::TemporaryFolder folder;
+    const std::string database = folder.path() + "/triaged.db";
+    {
+      Bench bench(database);
+      Feeder feeder(rank_log("llama", 0));
+      bench.take(feeder.take(text));
+      bench.take(news_of(false));
+      bench.wait(3s);
+      REQUIRE(bench.desk.open_incidents() == 1);
+      CHECK(bench.asked.empty());
+    }
+    Bench bench(database);
+    bench.now += 60s;
+    REQUIRE(bench.desk.restore(bench.now).ok());
+    bench.wait(120s);
+    CHECK(bench.asked == std::vector<std::string>{"/logs/llama/1/oom.pickle"});   // once
+    CHECK(bench.desk.open_incidents() == 1);       // it would close without what the dump says
+    if (comes)
+      bench.take(news_of(true));
+    else
+      bench.wait(10min);                           // a file server that never answers does not keep it open
+    bench.wait(2s);
+    CHECK(bench.desk.open_incidents() == 0);
+    CHECK(count(bench.events, "opened") == 0);
+  }
+}
+
+TEST_CASE("a turn costs nothing for the jobs that are not due") {
+  const tests::TemporaryFolder folder;
+  Bench bench(folder.path() + "/triaged.db");
+  std::vector<SourceNews> all;
+  for (int job = 0; job < 10'000; ++job) {
+    SourceNews news;
+    news.info = rank_log("job" + std::to_string(job), 0);
+    news.row.name = news.info.name;
+    all.push_back(std::move(news));
+  }
+  REQUIRE(bench.desk.take(std::move(all), bench.now).ok());
+  REQUIRE(bench.desk.sources() == 10'000);
+  const std::clock_t begin = std::clock();
+  for (int turn = 0; turn < 5'000; ++turn) {
+    bench.now += 1ms;
+    REQUIRE(bench.desk.take({}, bench.now).ok());
+    CHECK_FALSE(bench.desk.next_due().has_value());
+  }
+  CHECK(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC < 0.5);   // seconds of this process; with a walk over all jobs 2 and more
 }

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "daemon/tail/posix_file_system.hpp"
+#include "tests/support/gzip.hpp"
 #include "tests/support/scan.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -69,7 +70,7 @@ struct Bench {
           rows[news.row.generation] = news.row;
           auto& spool = spools[news.row.generation];
           spool.insert(spool.end(), news.spool.begin(), news.spool.end());
-          telling[news.row.generation] = news.telling;
+          telling[news.row.generation] += news.telling;
           if (news.committed) news.committed(true);
           ++told;
         }
@@ -174,4 +175,74 @@ TEST_CASE("worker: a clock that is set back a day does not keep checkpoints wait
   bench.run(5s);
   CHECK(bench.told > before);
   CHECK(bench.rows[0].offset == 37);
+}
+
+TEST_CASE("worker: a file that was let go of and fails again later tells of it") {
+  Bench bench;
+  bench.write(recorded("capacity_forward.log"));
+  bench.run();
+  REQUIRE(bench.telling[0] > 0);
+  const std::uint64_t before = bench.telling[0];
+  bench.worker->keep_only([](const std::string&) { return false; });
+  bench.run(1s);
+  daemon::FoundFile file;
+  file.path = file.source.name = bench.path;
+  bench.worker->follow(file);
+  bench.write("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 139.80 GiB of which 537.12 MiB is free.\n");
+  bench.run();
+  CHECK(bench.telling[0] == before + 1);
+}
+
+TEST_CASE("worker: a rotated file that is packed is read from where it was left, also when it was found while it was being packed") {
+  const std::string text = recorded("capacity_forward.log");
+  const std::size_t half = text.rfind('\n', text.size() / 2) + 1;
+  const std::string packed = tests::gzipped(text);
+  for (const bool whole : {true, false}) {
+    CAPTURE(whole);
+    const tests::TemporaryFolder folder;
+    const std::string plain = folder.path() + "/rank0.log", path = plain + ".1.gz";
+    daemon::PosixFileSystem files;
+    TimePoint now = std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+    daemon::NewsQueue queue{1000};
+    std::map<std::string, db::WatchedRow> rows;
+    std::map<std::string, std::uint64_t> first;    // offset of the first line that was kept of a source
+    daemon::WorkerOptions options;
+    options.default_year = 2026;
+    daemon::Worker worker(
+        tests::knowledge(), files, queue,
+        [&](const std::string& name) -> parsers::Result<std::optional<db::WatchedRow>> { return rows.contains(name) ? std::optional(rows[name]) : std::nullopt; },
+        [](const std::string&, std::uint64_t) { return std::vector<daemon::SpoolLine>(); }, [&] { return now; }, std::move(options));
+    const auto run = [&](std::chrono::milliseconds time) {
+      for (const TimePoint end = now + time; now < end; now += 100ms) {
+        (void)worker.pass();
+        for (auto& portion : queue.take(0ms))
+          for (SourceNews& news : portion) {
+            rows[news.row.name] = news.row;
+            for (const daemon::SpoolLine& line : news.spool) first.try_emplace(news.row.name, line.offset);
+            if (news.committed) news.committed(true);
+          }
+      }
+    };
+    daemon::FoundFile file;
+    file.path = file.source.name = plain;
+    std::ofstream(plain, std::ios::binary) << text.substr(0, half);
+    worker.follow(file);
+    run(3s);
+    REQUIRE(rows[plain].offset == half);
+    std::filesystem::remove(plain);
+    std::ofstream(path, std::ios::binary) << (whole ? packed : packed.substr(0, packed.size() / 2));
+    file.path = file.source.name = path;
+    file.kind = daemon::FoundFile::Kind::packed;
+    worker.follow(file);
+    run(3s);
+    if (!whole) {
+      CHECK_FALSE(rows.contains(path));
+      CHECK(worker.trouble().empty());             // packing takes its time
+      std::ofstream(path, std::ios::binary) << packed;
+      run(10s);
+    }
+    CHECK(rows[path].offset == text.size());
+    REQUIRE(first.contains(path));
+    CHECK(first[path] >= half);
+  }
 }
