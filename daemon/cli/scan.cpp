@@ -108,6 +108,7 @@ int scan_command(const ScanCommand& command) {
   if (since)
     for (signatures::SourceFindings& source : scanned.sources) forget_before(source, *since);
   Answer answer = judge_sources(*knowledge, std::move(scanned.sources), now());
+  tell_empty(answer);
   answer.stats.seconds = std::chrono::duration<double>(Clock::now() - start).count();
 
   const std::string hash = knowledge->rules->hash();

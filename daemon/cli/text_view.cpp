@@ -210,6 +210,7 @@ std::string incident_text(const JudgedIncident& incident, const TextStyle& style
     if (d.collective->sequence) text += " number " + std::to_string(*d.collective->sequence);
     if (!d.collective->process_group.empty()) text += " of group " + d.collective->process_group;
     if (!d.collective->culprit_ranks.empty()) text += "; did not arrive: " + ranks_text(d.collective->culprit_ranks);
+    for (std::size_t i = 0; i < d.collective->one_of.size() && i < 4; ++i) text += "; stands still: one of " + ranks_text(d.collective->one_of[i]);
     if (!d.collective->silent_ranks.empty()) text += "; printed nothing: " + ranks_text(d.collective->silent_ranks);
     if (!d.collective->waiting_ranks.empty()) text += "; waited: " + ranks_text(d.collective->waiting_ranks);
     page.row("collective", text + (d.collective->note.empty() ? "" : ". " + d.collective->note));

@@ -77,6 +77,7 @@ Json collective_json(const std::optional<CollectiveFault>& fault) {
           {"process_group", known(fault->process_group)},
           {"sizes", known(fault->sizes)},
           {"culprit_ranks", fault->culprit_ranks},
+          {"one_of", fault->one_of},
           {"waiting_ranks", fault->waiting_ranks},
           {"silent_ranks", fault->silent_ranks},
           {"note", known(fault->note)}};

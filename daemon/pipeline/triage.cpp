@@ -170,6 +170,17 @@ Answer answer_of(const Knowledge& knowledge, std::vector<std::vector<signatures:
 
 }  // namespace
 
+void tell_empty(Answer& answer) {
+  for (const signatures::SourceInfo& source : answer.sources) {
+    if (source.bytes > 0) continue;
+    signatures::Lost lost;
+    lost.source = source.name;
+    lost.what = "an empty file (0 bytes)";
+    lost.count = 1;
+    answer.lost.push_back(std::move(lost));
+  }
+}
+
 Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now) {
   Answer answer;
   count_sources(sources, answer);

@@ -36,6 +36,9 @@ struct Answer {
 // holds a failure of which no source tells is judged by itself.
 Answer judge_sources(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now);
 
+// Adds each source without a byte to what is lost, whatever it was meant to be: its writer died before the first one, or the disk was full.
+void tell_empty(Answer& answer);
+
 // The same for sources that are known to be of one job, whatever their names.
 Answer judge_job(const Knowledge& knowledge, std::vector<signatures::SourceFindings> sources, parsers::TimePoint now);
 

@@ -288,7 +288,7 @@ std::optional<CollectiveJudgement> compare_collectives(const std::vector<Item>& 
   if (!recorded) return told;
   if (!told) return recorded;
   // The line of the log stands for it; who and what the dumps know better.
-  if (recorded->fault.culprit_ranks.empty() && !recorded->desync) {
+  if (recorded->fault.culprit_ranks.empty() && recorded->fault.one_of.empty() && !recorded->desync) {
     recorded->fault.culprit_ranks = told->fault.culprit_ranks;
     recorded->reasons.insert(recorded->reasons.end(), told->reasons.begin(), told->reasons.end());
     recorded->desync = told->desync;

@@ -54,6 +54,7 @@ struct CollectiveFault {
   std::optional<std::int64_t> sequence;
   std::string sizes;                   // "in 56623104 out 56623104"
   std::vector<int> culprit_ranks, waiting_ranks, silent_ranks;
+  std::vector<std::vector<int>> one_of;   // in each set at least one rank stands still, and nothing tells which; none is a culprit
   std::string note;
 };
 

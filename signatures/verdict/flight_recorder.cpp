@@ -41,10 +41,11 @@ struct Node {
   int rank = 0;
   const Recording* recording = nullptr;             // null: no dump of this rank
   std::map<std::string, std::size_t> groups;        // key of the group -> index into the recording's groups
-  const RecordedOp* head = nullptr;                 // oldest call that is not complete
+  const RecordedOp* head = nullptr;                 // what the device stands in: the oldest open call that later ones wait for, else the oldest open send
   bool stalled = false;                             // its own device or recorder stands still: others completed what it has not
   const RecordedOp* stalled_in = nullptr;
   std::size_t stalled_calls = 0;
+  std::optional<std::string> stage;                 // of a pipeline; empty: not known
 };
 
 // A group as all its members tell it. Names count up alike on all ranks; two jobs in one folder differ by the members.
@@ -57,7 +58,22 @@ std::string sends_key(const RecordedGroup& group) {
   return group.description.empty() || group.description == "undefined" ? '#' + key_of(group) : group.description;
 }
 
-constexpr std::size_t kSuspects = 8;   // more are not named one by one
+// Sends run beside the calls that follow; a send coalesced with a receive is one call with it.
+const RecordedOp* blocking(const Recording& recording) {
+  for (const RecordedOp& op : recording.pending)
+    if (!op.p2p || op.name != "send") return &op;
+  return recording.pending.empty() ? nullptr : &recording.pending.front();
+}
+
+constexpr std::size_t kPeers = 256;   // limit: larger stages are not compared rank by rank
+constexpr std::size_t kPosted = 16;   // limit: more open sends of one rank are not looked at one by one
+
+// Did the device pass this open call? Calls are numbered through: one made later that is not among the open ones is complete.
+bool passed(const Recording& recording, const RecordedOp& op) {
+  if (!recording.newest || recording.pending_dropped) return false;
+  const auto later = std::count_if(recording.pending.begin(), recording.pending.end(), [&](const RecordedOp& o) { return o.record > op.record; });
+  return recording.newest->record - op.record > static_cast<std::int64_t>(later);
+}
 
 class Judge {
  public:
@@ -87,8 +103,9 @@ class Judge {
       }
       for (const RecordedOp& op : node.recording->pending)
         if (!op.p2p) pending_[{key_of(node.recording->groups[op.group]), op.sequence}].push_back({n, &op});
-      if (!node.recording->pending.empty()) node.head = &node.recording->pending.front();
+      node.head = blocking(*node.recording);
     }
+    mark_stages();
   }
 
   std::optional<RecorderVerdict> run() {
@@ -104,12 +121,11 @@ class Judge {
     } else {
       for (const Node& node : nodes_)
         if (node.stalled) culprits.insert(index_.at(node.rank));
-      std::set<std::size_t> suspects;
-      for (const auto& end : graph.ends()) take_end(end, culprits, suspects);
+      for (const auto& end : graph.ends()) take_end(end, culprits);
       find_idle(culprits);
-      find_behind(culprits);
+      find_held_up(culprits);
       find_dead(culprits);
-      take_suspects(culprits, suspects);
+      take_suspects(culprits);
     }
     tell(graph, culprits);
     return std::move(out_);
@@ -145,7 +161,8 @@ class Judge {
     const auto last = enqueued(node, key);
     if (!last || *last < sequence || pending(n, key, sequence)) return false;
     if (!node.recording->pending_dropped || node.recording->pending.empty()) return true;
-    return node.recording->pending.back().group != node.groups.at(key) || node.recording->pending.back().sequence > sequence;
+    const auto group = node.groups.find(key);
+    return group == node.groups.end() || node.recording->pending.back().group != group->second || node.recording->pending.back().sequence > sequence;
   }
 
   // A collective that needs all ranks is complete on another member, so this rank took part in it; that it has not seen it complete says
@@ -174,10 +191,13 @@ class Judge {
   // The same for a send or receive: its partner has no open counterpart, and has since made a collective call that this rank made after it.
   // So the partner is past it.
   void find_stalled_sends() {
-    for (std::size_t n = 0; n < nodes_.size(); ++n) {
+    for (std::size_t n = 0; n < nodes_.size(); ++n)
+      for (const RecordedOp* op : posted(nodes_[n])) stalled_send(n, *op);
+  }
+
+  void stalled_send(std::size_t n, const RecordedOp& op) {
       Node& node = nodes_[n];
-      if (node.stalled || node.head == nullptr || !node.head->p2p) continue;
-      const RecordedOp& op = *node.head;
+      if (node.stalled) return;
       const RecordedGroup& group = group_of(node, op);
       const auto& peers = partners(node, op);
       const bool passed = !peers.empty() && std::all_of(peers.begin(), peers.end(), [&](const Partner& partner) {
@@ -194,11 +214,21 @@ class Judge {
           return last && *last >= later.sequence;
         });
       });
-      if (!passed && !sends_taken(node, op)) continue;
+      if (!passed && !sends_taken(node, op)) return;
       node.stalled = true;
       node.stalled_calls = 1;
       node.stalled_in = &op;
+  }
+
+  // The head where it is a send or receive, and the sends that were open before it: what of that kind a device has before it.
+  static std::vector<const RecordedOp*> posted(const Node& node) {
+    std::vector<const RecordedOp*> out;
+    if (node.head == nullptr) return out;
+    for (const RecordedOp& op : node.recording->pending) {
+      if (op.p2p && out.size() < kPosted) out.push_back(&op);
+      if (&op == node.head) break;
     }
+    return out;
   }
 
   // Both ranks have a collective call open that they made after their sends and receives. Up to there each send has its receive, and a
@@ -278,27 +308,39 @@ class Judge {
   // A send and its receive, both the oldest open call of their rank, of other types or with other numbers of elements. Which of the two is wrong
   // nothing tells.
   bool find_different_sends() {
-    for (std::size_t n = 0; n < nodes_.size(); ++n) {
+    for (std::size_t n = 0; n < nodes_.size(); ++n)
+      for (const RecordedOp* op : posted(nodes_[n]))
+        if (op->name == "send" && op->to && !nodes_[n].stalled && different_send(n, *op)) return true;
+    return false;
+  }
+
+  bool different_send(std::size_t n, const RecordedOp& op) {
       const Node& node = nodes_[n];
-      if (node.head == nullptr || node.stalled || node.head->name != "send" || !node.head->to) continue;
-      const RecordedOp& op = *node.head;
       const RecordedGroup& group = group_of(node, op);
-      if (*op.to < 0 || static_cast<std::size_t>(*op.to) >= group.ranks.size()) continue;
+      if (*op.to < 0 || static_cast<std::size_t>(*op.to) >= group.ranks.size()) return false;
       const auto found = index_.find(group.ranks[static_cast<std::size_t>(*op.to)]);
-      if (found == index_.end() || found->second == n || nodes_[found->second].recording == nullptr) continue;
+      if (found == index_.end() || found->second == n || nodes_[found->second].recording == nullptr) return false;
       const Node& other = nodes_[found->second];
-      const RecordedOp* match = counterpart(other, key_of(group), op, 0);
-      if (match == nullptr || match != other.head || op.inputs.empty() || match->inputs.empty()) continue;
+      const RecordedOp* match = counterpart(other, key_of(group), op, order_of(node, op));
+      if (match == nullptr || match != other.head || op.inputs.empty() || match->inputs.empty()) return false;
       const auto type = [](const std::string& sizes) { return sizes.substr(0, sizes.find('[')); };
-      if (op.elements_in == match->elements_in && type(op.inputs) == type(match->inputs)) continue;
+      if (op.elements_in == match->elements_in && type(op.inputs) == type(match->inputs)) return false;
       out_.desync = true;
       different_ = {n, found->second};
       waited_ = {n, &op};
       out_.reasons.push_back("rank " + std::to_string(node.rank) + " sends " + op.inputs + " of " + group_name(group) + " where rank " + std::to_string(other.rank) + " receives " +
                              match->inputs + ": nothing tells which of them is wrong");
       return true;
+  }
+
+  // How many open ones to the same peer stand before it.
+  static std::size_t order_of(const Node& node, const RecordedOp& op) {
+    std::size_t order = 0;
+    for (const RecordedOp& before : node.recording->pending) {
+      if (&before == &op) break;
+      if (before.group == op.group && before.name == op.name && before.from == op.from && before.to == op.to) ++order;
     }
-    return false;
+    return order;
   }
 
   // Whom a rank waits for, by the oldest call that is not complete.
@@ -340,7 +382,16 @@ class Judge {
       for (const std::size_t other : *list) graph.add(n, other);
       if (!list->empty()) return;
     }
-    if (!group.ranks.empty() && group.ranks.size() > 1) together_.insert(n);
+    std::set<std::size_t> all, idle;   // idle: timing is on, and the device has not begun where others have
+    bool begun = false;
+    for (const int rank : group.ranks) {
+      const auto found = index_.find(rank);
+      if (found == index_.end() || nodes_[found->second].head == nullptr) continue;
+      all.insert(found->second);
+      if (nodes_[found->second].head->state == State::scheduled) idle.insert(found->second);
+      else begun = true;
+    }
+    if (all.size() > 1) sets_.push_back(begun && !idle.empty() ? std::move(idle) : std::move(all));
   }
 
   // The k-th open send of a pair meets its k-th open receive.
@@ -361,12 +412,21 @@ class Judge {
       if (match == nullptr) {
         graph.add(n, found->second);
         late_.insert({n, found->second});
-      } else if (match != other.head && !same_region(*match, *other.head)) {
+        continue;
+      }
+      const bool at_it = match == other.head || same_region(*match, *other.head) || (match->name == "send" && match->record < other.head->record);
+      if (!at_it) {
         graph.add(n, found->second);
-      } else if (other.recording->newest_ns.value_or(0) < op.created_ns.value_or(0)) {
-        graph.add(n, found->second);   // it posted its side, this rank came, and it has not moved since
+        continue;
+      }
+      // Both have made their side of it. A sender whose device has since done other things has posted it: the receiver does not take it.
+      const bool sends = op.name == "send";
+      const std::size_t sender = sends ? n : found->second, receiver = sends ? found->second : n;
+      if (passed(*nodes_[sender].recording, sends ? op : *match)) {
+        if (sends) graph.add(n, found->second);
+        else not_taken_.emplace(n, Holder{sender, match});
       } else {
-        together_.insert(n);
+        sets_.push_back({sender, receiver});
       }
     }
   }
@@ -418,43 +478,93 @@ class Judge {
     }
   }
 
-  // Ranks of one group that stand in the same call have the same program, so they have made the same calls. One that has made fewer than
-  // all the others, who agree, is held up itself, though what it waits in first is somebody else's fault. The first and the last rank are
-  // left out: programs let them alone wait for values that they print.
-  void find_behind(std::set<std::size_t>& culprits) {
-    std::map<std::string, std::vector<std::size_t>> alike;
+  // Ranks of one pipeline stage run one program. One whose peers are no further on their devices, and have made more calls all the same, does
+  // not wait in a synchronisation that they would stand in too: its process is held up itself, though what it waits in first is somebody
+  // else's fault. The first and the last rank are left out: programs let them alone wait for values that they print.
+  void find_held_up(std::set<std::size_t>& culprits) {
+    std::map<std::string, std::vector<std::size_t>> stages;
     for (std::size_t n = 0; n < nodes_.size(); ++n)
-      if (nodes_[n].head != nullptr && !nodes_[n].stalled && !culprits.contains(n)) alike[same_place(nodes_[n])].push_back(n);
-    for (const auto& [place, members] : alike) {
-      if (members.size() < 3) continue;
-      std::map<std::string, std::vector<std::pair<std::int64_t, std::size_t>>> by_group;
-      for (const std::size_t n : members)
-        for (const auto& [key, unused] : nodes_[n].groups)
-          if (const auto last = enqueued(nodes_[n], key); last && open_in(key)) by_group[key].push_back({*last, n});
-      for (auto& [key, calls] : by_group) {
-        if (calls.size() < 3) continue;
-        std::sort(calls.begin(), calls.end());
-        const std::size_t n = calls.front().second;
-        if (calls[0].first >= calls[1].first || calls[1].first != calls.back().first) continue;
-        if (nodes_[n].rank == nodes_.front().rank || nodes_[n].rank == nodes_.back().rank || culprits.contains(n)) continue;
+      if (nodes_[n].head != nullptr && !nodes_[n].stalled && !culprits.contains(n) && nodes_[n].stage) stages[*nodes_[n].stage].push_back(n);
+    for (const auto& [stage, members] : stages) {
+      if (members.size() < 3 || members.size() > kPeers) continue;
+      std::vector<std::map<std::string, Progress>> progress;
+      for (const std::size_t n : members) progress.push_back(progress_of(nodes_[n]));
+      for (std::size_t i = 0; i < members.size(); ++i) {
+        const std::size_t n = members[i];
+        if (nodes_[n].rank == nodes_.front().rank || nodes_[n].rank == nodes_.back().rank) continue;
+        std::size_t further = 0;
+        std::pair<std::int64_t, std::string> most;
+        for (std::size_t j = 0; j < members.size(); ++j)
+          if (j != i)
+            if (const auto fewer = fewer_calls(progress[i], progress[j]); fewer.first > 0) {
+              ++further;
+              most = std::max(most, fewer);
+            }
+        if (further < 2) continue;
         culprits.insert(n);
-        behind_.emplace(n, std::make_pair(calls.back().first - calls[0].first, key));
+        behind_.emplace(n, most);
       }
     }
   }
 
-  // Is a collective call open in the group? Then its numbers are those of collectives.
-  bool open_in(const std::string& key) const {
-    const auto found = pending_.lower_bound({key, INT64_MIN});
-    return found != pending_.end() && found->first.first == key;
+  // Calls of one kind of group: complete without a gap, and made.
+  struct Progress {
+    std::int64_t completed = 0, made = 0;
+  };
+
+  // By kind of group: of kinds in which the rank has one group, and whose numbers are those of collectives. Open sends and receives hold up a
+  // synchronisation as well: kinds with a '>' before them.
+  std::map<std::string, Progress> progress_of(const Node& node) const {
+    std::map<std::string, Progress> out;
+    std::map<std::string, int> groups;
+    std::map<std::size_t, std::int64_t> oldest;
+    for (const RecordedOp& op : node.recording->pending)
+      if (op.p2p) out.emplace('>' + sends_key(group_of(node, op)), Progress{op.p2p_sequence - 1, 0});
+      else oldest.emplace(op.group, op.sequence);
+    for (const auto& [key, g] : node.groups) {
+      const std::string kind = sends_key(node.recording->groups[g]);
+      const auto last = enqueued(node, key);
+      if (++groups[kind] > 1 || !last) continue;
+      const auto open = oldest.find(g);
+      out[kind] = {open == oldest.end() ? *last : open->second - 1, *last};
+    }
+    for (const auto& [kind, count] : groups)
+      if (count > 1) out.erase(kind);
+    return out;
   }
 
-  // Where a rank stands: the call, or the send of its stage, alike on all ranks of the stage.
-  std::string same_place(const Node& node) const {
-    const RecordedOp& op = *node.head;
-    const RecordedGroup& group = group_of(node, op);
-    if (!op.p2p) return key_of(group) + '#' + std::to_string(op.sequence);
-    return group.description + '#' + op.name + std::to_string(op.from.value_or(-1)) + '>' + std::to_string(op.to.value_or(-1)) + '#' + std::to_string(op.p2p_sequence);
+  // How many calls fewer `a` has made than `b`, which is nowhere further on its device, and in which kind of group; 0: the comparison does not say so.
+  static std::pair<std::int64_t, std::string> fewer_calls(const std::map<std::string, Progress>& a, const std::map<std::string, Progress>& b) {
+    std::pair<std::int64_t, std::string> out;
+    for (const auto& [kind, of_a] : a) {
+      const auto found = b.find(kind);
+      if (found == b.end() && kind.starts_with('>')) return {};   // no send is open: further
+      if (found == b.end()) continue;
+      if (found->second.completed > of_a.completed || found->second.made < of_a.made) return {};
+      out = std::max(out, {found->second.made - of_a.made, kind});
+    }
+    return out;
+  }
+
+  // The stage of a pipeline: the rank's place in the groups that send. One stage, one program. Unknown where the kinds of groups are not told.
+  void mark_stages() {
+    bool part = false;   // Is there a group that sends and is not of all ranks? Then sends in the group of all ranks follow from it.
+    for (const Node& node : nodes_)
+      if (node.recording != nullptr)
+        for (const auto& group : node.recording->groups) part = part || (with_sends_.contains(sends_key(group)) && group.ranks.size() < nodes_.size());
+    for (Node& node : nodes_) {
+      if (node.recording == nullptr) continue;
+      std::string stage;
+      bool known = true;
+      for (const auto& group : node.recording->groups) {
+        const std::string kind = sends_key(group);
+        if (!with_sends_.contains(kind) || (part && group.ranks.size() == nodes_.size())) continue;
+        known = known && !kind.starts_with('#');
+        const auto place = std::find(group.ranks.begin(), group.ranks.end(), node.rank);
+        stage += kind + '@' + std::to_string(place - group.ranks.begin()) + ' ';
+      }
+      if (known) node.stage = std::move(stage);
+    }
   }
 
   // A time-out makes every living rank dump. Few ranks without a dump, in groups with open calls, are dead; many: not all dumps were given.
@@ -469,24 +579,18 @@ class Judge {
   }
 
   // The end of all waiting: one rank that waits for nobody, or ranks that wait for one another.
-  void take_end(const std::vector<std::size_t>& end, std::set<std::size_t>& culprits, std::set<std::size_t>& suspects) {
+  void take_end(const std::vector<std::size_t>& end, std::set<std::size_t>& culprits) {
     if (end.size() == 1) {
       const Node& node = nodes_[end.front()];
-      (node.head == nullptr || node.stalled ? culprits : suspects).insert(end.front());
+      if (node.head == nullptr || node.stalled) culprits.insert(end.front());
       return;
     }
-    // Sends are matched by count, which a rank that stands still can shift. One that made its last call before the others made the ones
-    // that they wait in stopped first.
-    const bool sends = std::any_of(end.begin(), end.end(), [&](std::size_t n) { return nodes_[n].head != nullptr && nodes_[n].head->p2p; });
-    for (const std::size_t n : end) {
-      if (!sends) break;
-      const auto last = nodes_[n].recording == nullptr ? std::nullopt : nodes_[n].recording->newest_ns;
-      if (last && std::all_of(end.begin(), end.end(), [&](std::size_t other) {
-            return other == n || (nodes_[other].head != nullptr && nodes_[other].head->created_ns.value_or(0) > *last);
-          })) {
-        culprits.insert(n);
-        return;
-      }
+    // Sends are matched by count, which a rank whose device stands still can shift: the circle is then one of the counts, and one of its ranks
+    // stands still.
+    if (std::any_of(end.begin(), end.end(), [&](std::size_t n) { return nodes_[n].head != nullptr && nodes_[n].head->p2p; })) {
+      circles_.insert(std::set<std::size_t>(end.begin(), end.end()));
+      sets_.emplace_back(end.begin(), end.end());
+      return;
     }
     std::vector<int> ranks;
     for (const std::size_t n : end) ranks.push_back(nodes_[n].rank);
@@ -501,14 +605,43 @@ class Judge {
     }
   }
 
-  // Ranks that stand in a call which all its members have reached: the call itself does not go on, and the dumps do not tell on whom.
-  void take_suspects(std::set<std::size_t>& culprits, const std::set<std::size_t>& suspects) {
-    if (!culprits.empty() || suspects.empty()) return;
-    together_ = suspects;
-    if (suspects.size() <= kSuspects) {
-      culprits = suspects;
-      if (suspects.size() > 1) out_.reasons.push_back(ranks_text(ranks_of(suspects)) + ": the dumps do not tell which one of them");
+  // Ranks that stand in a call which all its members have reached: one of them does not carry it out, and the dumps alone do not tell which. Who
+  // is named already explains the sets that hold it; a set inside another explains that; who has made fewer calls than all others of a set, which
+  // run the same program, is the one.
+  void take_suspects(std::set<std::size_t>& culprits) {
+    for (const auto& [n, sender] : not_taken_) culprits.insert(n);
+    std::sort(sets_.begin(), sets_.end(), [](const auto& a, const auto& b) { return std::make_pair(a.size(), a) < std::make_pair(b.size(), b); });
+    std::vector<std::set<std::size_t>> kept;
+    for (const auto& set : sets_) {
+      const auto holds = [&](const std::set<std::size_t>& inner) { return std::includes(set.begin(), set.end(), inner.begin(), inner.end()); };
+      if (std::any_of(culprits.begin(), culprits.end(), [&](std::size_t n) { return set.contains(n); }) || std::any_of(kept.begin(), kept.end(), holds)) continue;
+      if (set.size() == 1) culprits.insert(*set.begin());
+      else if (const auto fewest = with_fewest_calls(set)) culprits.insert(*fewest);
+      else kept.push_back(set);
     }
+    for (const auto& set : kept) {
+      together_.insert(set.begin(), set.end());
+      out_.fault.one_of.push_back(ranks_of(set));
+    }
+  }
+
+  std::optional<std::size_t> with_fewest_calls(const std::set<std::size_t>& set) {
+    if (set.size() > kPeers) return {};
+    for (const std::size_t n : set)
+      if (!nodes_[n].stage || nodes_[n].stage != nodes_[*set.begin()].stage) return {};
+    std::vector<std::map<std::string, Progress>> progress;
+    for (const std::size_t n : set) progress.push_back(progress_of(nodes_[n]));
+    std::size_t i = 0;
+    for (const std::size_t n : set) {
+      std::pair<std::int64_t, std::string> least{INT64_MAX, {}};
+      for (std::size_t j = 0; j < progress.size(); ++j)
+        if (j != i) least = std::min(least, fewer_calls(progress[i], progress[j]));
+      ++i;
+      if (least.first <= 0) continue;
+      behind_.emplace(n, least);
+      return n;
+    }
+    return {};
   }
 
   std::vector<int> ranks_of(const std::set<std::size_t>& nodes) const {
@@ -535,8 +668,7 @@ class Judge {
     }
     if (!out_.desync)
       for (const std::size_t n : culprits) explain(n, graph);
-    if (culprits.empty() && !out_.desync) explain_together();
-    if (!together_.empty() && culprits == together_) explain_together();
+    if (!out_.desync) explain_together();
     witness(culprits);
   }
 
@@ -571,9 +703,13 @@ class Judge {
                              " complete, which other members have: its own device or process stands still");
       return;
     }
+    if (const auto taken = not_taken_.find(n); taken != not_taken_.end()) {
+      out_.reasons.push_back(rank + " does not take what rank " + std::to_string(nodes_[taken->second.node].rank) + " has sent it and gone on: its own device or process stands still");
+      return;
+    }
     if (const auto behind = behind_.find(n); behind != behind_.end()) {
-      out_.reasons.push_back(rank + " stands where its peers stand, but has made " + std::to_string(behind->second.first) +
-                             " calls fewer than all of them in one group: its process was held up too");
+      out_.reasons.push_back(rank + " has come as far as its peers, but has made " + std::to_string(behind->second.first) +
+                             " calls fewer than they in " + behind->second.second + ": its process was held up itself");
       return;
     }
     std::vector<int> waiters;
@@ -603,11 +739,28 @@ class Judge {
   }
 
   void explain_together() {
-    std::vector<int> ranks;
-    for (const std::size_t n : together_) ranks.push_back(nodes_[n].rank);
-    if (ranks.empty()) return;
-    const Node& node = nodes_[*together_.begin()];
-    out_.fault.note = "all members called " + call_text(*node.head) + " of " + group_name(group_of(node, *node.head)) + " and none finished it (" + ranks_text(ranks) +
+    for (const auto& ranks : out_.fault.one_of) {
+      const Node& node = nodes_[index_.at(ranks.front())];
+      std::set<std::size_t> set;
+      for (const int rank : ranks) set.insert(index_.at(rank));
+      if (circles_.contains(set)) {
+        out_.reasons.push_back("one of " + ranks_text(ranks) + ": they wait for one another in sends, receives and collectives; the dumps do not tell whose device stands still");
+        continue;
+      }
+      const std::string call = node.head->p2p ? "the sender and the receiver of " + call_text(*node.head) : "all members called " + call_text(*node.head);
+      out_.reasons.push_back("one of " + ranks_text(ranks) + ": " + call + " of " + group_name(group_of(node, *node.head)) +
+                             " and none finished it; the dumps do not tell whose device or link stands still");
+    }
+    if (out_.fault.one_of.empty()) return;
+    const auto& first = out_.fault.one_of.front();
+    if (circles_.contains([&] {
+          std::set<std::size_t> set;
+          for (const int rank : first) set.insert(index_.at(rank));
+          return set;
+        }()))
+      return;
+    const Node& node = nodes_[index_.at(first.front())];
+    out_.fault.note = "all members called " + call_text(*node.head) + " of " + group_name(group_of(node, *node.head)) + " and none finished it (" + ranks_text(first) +
                       "): the network, NCCL or one of their devices";
   }
 
@@ -627,7 +780,10 @@ class Judge {
   std::map<std::pair<std::string, std::int64_t>, std::vector<Holder>> pending_;   // (group, number) -> who has it open
   std::set<std::string> with_sends_;                                           // kinds of groups that some rank sends in
   std::set<std::pair<std::size_t, std::size_t>> late_;                         // (waiter, who did not call)
-  std::set<std::size_t> together_;                                             // who stands in a call that all have reached
+  std::vector<std::set<std::size_t>> sets_;                                    // who stands in a call that all have reached, by call
+  std::set<std::set<std::size_t>> circles_;                                    // of them: who waits for one another by sends and receives
+  std::set<std::size_t> together_;                                             // of the sets that are told
+  std::map<std::size_t, Holder> not_taken_;                                    // receiver -> who has sent to it, and gone on
   std::set<std::size_t> different_;
   std::map<std::size_t, std::pair<std::int64_t, std::string>> behind_;         // rank -> calls that it is behind its peers, in which group
   std::map<std::size_t, Holder> missed_;                                       // idle rank -> the earliest call that it did not make

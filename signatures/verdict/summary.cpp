@@ -119,6 +119,8 @@ std::string collective_summary(const Diagnosis& d, const Finding& root) {
   if (!c->waiting_ranks.empty()) out += " on " + ranks_text(c->waiting_ranks);
   if (!c->culprit_ranks.empty()) {
     out += "; they waited for " + ranks_text(c->culprit_ranks);
+  } else if (!c->one_of.empty()) {
+    out += "; one of " + ranks_text(c->one_of.front()) + " stands still, the dumps do not tell which";
   } else if (!c->silent_ranks.empty() && c->silent_ranks.size() <= 64) {
     out += "; " + ranks_text(c->silent_ranks) + " reported nothing";
   }

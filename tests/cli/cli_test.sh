@@ -74,6 +74,7 @@ expect "a bad since" 2 "--since is 'soon'" -- "$triage" scan --since soon "$oom"
 # bad input: a clear error, the rest still scanned
 : >empty.log
 expect "empty file" 0 "no failure found in 1 file" -- "$triage" scan empty.log
+expect "empty file is named" 0 "lost: an empty file (0 bytes) at empty.log" -- "$triage" scan empty.log
 expect "missing file" 2 "--> gone.log" -- "$triage" scan gone.log
 expect "missing file beside a failing log" 1 "--> gone.log" -- "$triage" scan gone.log "$oom"
 head -c 100000 /dev/urandom >binary.log

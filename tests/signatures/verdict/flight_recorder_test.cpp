@@ -94,6 +94,8 @@ TEST_CASE("who did not call, and who only waits for a waiting one") {
     const auto verdict = job.judge();
     REQUIRE(verdict);
     CHECK(verdict->fault.note.find("all members called") != std::string::npos);
+    CHECK(verdict->fault.culprit_ranks.empty());
+    CHECK(verdict->fault.one_of == std::vector<std::vector<int>>{{0, 1, 2, 3}});
   }
   SUBCASE("timing on: the one whose device has not begun") {
     job.open({0, 1, 3}, "0", "all_reduce", 6, RecordedOp::State::started);

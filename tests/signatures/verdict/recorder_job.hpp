@@ -66,33 +66,33 @@ class Ranks {
   void add(int rank, const std::string& group, const std::string& name, std::int64_t sequence, parsers::RecordedOp::State state, const std::string& sizes) {
     auto& r = at(rank);
     parsers::RecordedOp op;
-    op.record = next_++;
+    op.record = ++last_[rank];
     op.group = find(r, group);
     op.sequence = sequence;
     op.name = name;
     op.state = state;
     op.inputs = op.outputs = sizes;
-    op.created_ns = 1000 + op.record;
+    op.created_ns = 1000 + next_++;
     keep(r, op, false);
   }
   void p2p(int at_rank, int from, int to, const std::string& name, const std::string& group, std::int64_t number, bool first) {
     auto& r = at(at_rank);
     parsers::RecordedOp op;
-    op.record = first ? -next_++ : next_++;
+    op.record = first ? 0 : ++last_[at_rank];
     op.group = find(r, group);
     op.p2p_sequence = number;
     op.name = name;
     op.p2p = true;
     op.from = from;
     op.to = to;
-    op.created_ns = 1000 + op.record;
+    op.created_ns = 1000 + next_++;
     r.groups[op.group].has_p2p = true;
     keep(r, op, first);
   }
   void keep(parsers::Recording& r, const parsers::RecordedOp& op, bool first) {
     auto& last = r.groups[op.group].last_enqueued;
     last = std::max(last.value_or(0), op.sequence);
-    r.newest = op;
+    if (!first) r.newest = op;
     r.newest_ns = std::max(r.newest_ns.value_or(0), *op.created_ns);
     ++r.entries;
     if (op.state == parsers::RecordedOp::State::completed) ++r.completed;
@@ -100,6 +100,7 @@ class Ranks {
   }
 
   std::deque<parsers::Recording> recordings_;
+  std::map<int, std::int64_t> last_;   // number of a rank's last call
   std::int64_t next_ = 1;
 };
 
@@ -265,6 +266,7 @@ class SimulatedJob {
     r.pending.push_back(op);
     // In the order of the calls: what is recorded so far came before.
     for (std::size_t i = 0; i < r.pending.size(); ++i) r.pending[i].record = static_cast<std::int64_t>(i);
+    r.newest = r.pending.back();
   }
 
   std::mt19937 random_;

@@ -15,11 +15,13 @@
 
 namespace triage::tests {
 
-enum class Fault { stops, dies };   // the host makes no more calls | the rank is gone, and leaves no dump
+// The host makes no more calls | the rank is gone, and leaves no dump | the device fails: nothing is seen complete any more, and the host raises |
+// the device's compute stream hangs: what NCCL has begun ends, nothing new begins.
+enum class Fault { stops, dies, fails, sleeps };
 
 class ShapedJob {
  public:
-  ShapedJob(unsigned seed, int faults) : random_(seed) {
+  ShapedJob(unsigned seed, int faults, std::vector<Fault> kinds = {Fault::stops, Fault::dies}) : random_(seed) {
     static constexpr int kShapes[][3] = {{1, 1, 2}, {2, 2, 2}, {2, 4, 2}, {1, 4, 2}, {2, 2, 4}, {4, 1, 4}, {1, 1, 8}, {2, 4, 4}, {4, 4, 4}, {2, 8, 2}, {4, 2, 1}};
     const auto& shape = kShapes[pick(std::size(kShapes))];
     tp_ = shape[0], pp_ = shape[1], dp_ = shape[2];
@@ -35,7 +37,7 @@ class ShapedJob {
     const int at = 30 + pick(150);
     while (static_cast<int>(faults_.size()) < std::min(faults, ranks_ - 1)) {
       const int rank = pick(ranks_);
-      faults_[rank] = pick(2) == 0 ? Fault::stops : Fault::dies;
+      faults_[rank] = kinds[idx(pick(kinds.size()))];
       at_[rank] = at + pick(4);
     }
   }
@@ -55,21 +57,26 @@ class ShapedJob {
       bool moved = false;
       for (int rank = 0; rank < ranks_; ++rank) {
         fired = fired || broken(rank);
-        if (broken(rank)) continue;
+        if (broken(rank) && faults_.at(rank) <= Fault::dies) continue;
         auto& at = next[idx(rank)];
         const auto& calls = programs_[idx(rank)];
         for (int budget = pick(3); budget > 0 && at < calls.size(); --budget) {
-          if (calls[at].kind == Call::sync && !queues_[idx(rank)].empty()) break;
+          const bool sync = calls[at].kind == Call::sync;
+          if (sync && (!queues_[idx(rank)].empty() || (broken(rank) && faults_.at(rank) == Fault::fails))) break;
           if (calls[at].kind != Call::sync) enqueue(rank, calls[at]);
           ++at;
           moved = true;
         }
       }
       for (int rank = 0; rank < ranks_; ++rank)
-        if (!broken(rank) || faults_.at(rank) == Fault::stops) moved = advance(rank) || moved;
+        if (!broken(rank) || faults_.at(rank) == Fault::stops || faults_.at(rank) == Fault::sleeps) moved = advance(rank) || moved;
+      // A watchdog looks at the events every now and then.
+      for (int rank = 0; rank < ranks_; ++rank)
+        if (!(broken(rank) && faults_.at(rank) == Fault::fails) && (quiet > 10 || pick(3) == 0))
+          for (Work& work : works_[idx(rank)]) work.seen = work.done;
       quiet = moved ? 0 : quiet + 1;
     }
-    return fired && std::any_of(works_.begin(), works_.end(), [](const auto& of) { return std::any_of(of.begin(), of.end(), [](const Work& w) { return !w.done; }); });
+    return fired && std::any_of(works_.begin(), works_.end(), [](const auto& of) { return std::any_of(of.begin(), of.end(), [](const Work& w) { return !w.seen; }); });
   }
 
   std::optional<signatures::RecorderVerdict> judge() {
@@ -94,7 +101,7 @@ class ShapedJob {
     std::string meeting;     // all who come to it have the same
     std::int64_t sequence = 0, p2p = 0;
     int time = 0;
-    bool done = false;
+    bool begun = false, done = false, seen = false;
   };
   struct Group {
     std::string description;
@@ -208,9 +215,16 @@ class ShapedJob {
 
   bool advance(int rank) {
     bool moved = false;
+    const bool hangs = broken(rank) && faults_.at(rank) == Fault::sleeps;
     auto& queue = queues_[idx(rank)];
     for (auto it = queue.begin(); it != queue.end();) {
       Work& work = **it;
+      if (hangs && !work.begun) {
+        if (work.call.kind != Call::send) break;
+        ++it;
+        continue;
+      }
+      work.begun = true;
       auto& here = meetings_[work.meeting];
       moved = here.insert(rank).second || moved;
       const std::size_t all = work.call.kind == Call::collective ? groups_.at(work.call.group).ranks.size() : 2;
@@ -244,7 +258,7 @@ class ShapedJob {
     std::int64_t number = 0;
     for (const Work& work : works_[idx(rank)]) {
       ++number;
-      if (work.done && active_only_) continue;
+      if (work.seen && active_only_) continue;
       parsers::RecordedOp op;
       op.record = number;
       op.group = index.at(work.call.group);
@@ -253,7 +267,7 @@ class ShapedJob {
       op.name = work.call.name;
       op.created_ns = 1000 + work.time * 100 + rank % 7;
       op.inputs = op.outputs = "Float[8]";
-      op.state = work.done ? parsers::RecordedOp::State::completed : parsers::RecordedOp::State::scheduled;
+      op.state = work.seen ? parsers::RecordedOp::State::completed : parsers::RecordedOp::State::scheduled;
       parsers::RecordedGroup& group = r.groups[op.group];
       if (work.call.kind != Call::collective) {
         const auto place = [&](int of) { return static_cast<int>(std::find(group.ranks.begin(), group.ranks.end(), of) - group.ranks.begin()); };
@@ -265,7 +279,7 @@ class ShapedJob {
       r.newest = op;
       r.newest_ns = std::max(r.newest_ns.value_or(0), *op.created_ns);
       ++r.entries;
-      if (work.done) ++r.completed;
+      if (work.seen) ++r.completed;
       else r.pending.push_back(op);
     }
     // pg_status counts the last work of either kind.
