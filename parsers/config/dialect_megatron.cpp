@@ -98,6 +98,7 @@ constexpr NameRow kRun[] = {
     {"account_for_embedding_in_pipeline_split", Key::account_embedding},
     {"account_for_loss_in_pipeline_split", Key::account_loss},
     {"microbatch_group_size_per_vp_stage", Key::microbatch_group},
+    {"microbatch_group_size_per_virtual_pipeline_stage", Key::microbatch_group},
     {"use_distributed_optimizer", Key::distributed_optimizer},
     {"optimizer", Key::optimizer, How::lower},
     {"overlap_grad_reduce", Key::overlap_grad_reduce},

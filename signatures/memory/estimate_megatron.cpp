@@ -62,7 +62,7 @@ PhaseEstimate phase_of(Phase phase, const StageWalk& walk, const Parts& mid, con
 void add_phases(StageEstimate& stage, const MegatronSetup& run, const StageWalk& walk, const StaticMemory& memory) {
   const Range vision = stage.pipeline_rank == 0 ? vision_kept(run) : Range{};
   // Units of FSDP are gathered in the forward and the backward pass.
-  StageWalk gathered = walk, reduced = walk;
+  StageWalk gathered = walk, reduced = walk, lost = walk;
   if (memory.unit_gradients > 0) {
     const auto term_of = [](double bytes, std::string note) {
       return make_term(term::kCommunication, Range::exact(bytes), std::move(note));
@@ -70,6 +70,7 @@ void add_phases(StageEstimate& stage, const MegatronSetup& run, const StageWalk&
     if (memory.unit > 0) {
       gathered.base.push_back(term_of(memory.unit, "gathered units of FSDP"));
       reduced.base.push_back(term_of(memory.unit, "gathered units of FSDP"));
+      lost.base.push_back(term_of(memory.unit, "gathered units of FSDP"));
     }
     // Each finished layer gives its activations back, and its gradients wait.
     const double layer = total(walk.mid.loss) / std::max(1.0, real(static_cast<Count>(stage.layers.size())));
@@ -95,7 +96,7 @@ void add_phases(StageEstimate& stage, const MegatronSetup& run, const StageWalk&
   const auto& highest_high = total(walk.mid.backward) > total(walk.mid.loss) ? walk.high.backward : walk.high.loss;
   first(highest, highest_high);
   const auto add = [&](Phase phase, const Parts& mid, const Parts& high) {
-    if (total(mid) > 0) stage.phases.push_back(phase_of(phase, phase == Phase::forward ? gathered : reduced, mid, high, vision));
+    if (total(mid) > 0) stage.phases.push_back(phase_of(phase, phase == Phase::forward ? gathered : phase == Phase::loss ? lost : reduced, mid, high, vision));
   };
   add(Phase::forward, walk.mid.forward, walk.high.forward);
   const bool later = total(walk.mid.loss_backward) > total(walk.mid.loss);

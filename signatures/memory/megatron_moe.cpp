@@ -61,6 +61,8 @@ void Layer::moe_forward(Arena& arena, bool keep) const {
     arena.take(Part::moe, z.shared_fc1 + z.shared_act);
     arena.drop(Part::moe, z.shared_fc1 + z.shared_act - shared_kept);
     arena.take(Part::transient, z.hidden);
+    // shared_experts.py: the output before the gate is kept beside the product.
+    if (run_.shared_gate && holds) arena.take(Part::moe, z.hidden);
   }
   arena.take(Part::moe, m.router);
   const bool exchanged = run_.layout.expert > 1;
@@ -164,6 +166,7 @@ void Layer::moe_backward(Arena& arena) const {
     const double weight = z.fc2_weight * (z.act > 0 ? z.shared_act / z.act : 0), wide = z.shared_fc1 / z.shared_act;
     const bool again = selective && r.shared_experts && !rebuilt;
     if (again) arena.take(Part::moe, z.shared_fc1 + z.shared_act);
+    if (run_.shared_gate) arena.drop(Part::moe, z.hidden);
     arena.take(Part::transient, z.shared_act + z.hidden_full);
     arena.touch(Part::weight_gradient, wgrad(weight));
     arena.drop(Part::transient, z.hidden_full);

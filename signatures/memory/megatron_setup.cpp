@@ -84,7 +84,9 @@ void read_precision(const RunConfig& config, MegatronSetup& run, Assumptions& as
   run.weight = bytes_of(dtype, 2);
   // Main gradients: fp32 beside bf16 weights unless reduced in bf16; fp16 runs keep them in fp16 (arguments.py, validate_args).
   run.gradient = dtype == "fp16" ? 2 : 4;
-  run.gradient = bytes_of(text(Key::main_grads_dtype), run.gradient);
+  // The dtype of main gradients can be chosen with the precision-aware optimizer; fp16 runs follow it only then.
+  if (dtype != "fp16" || yes(Key::precision_aware_optimizer))
+    run.gradient = bytes_of(text(Key::main_grads_dtype), run.gradient);
   if (yes(Key::grad_reduce_in_bf16)) run.gradient = 2;
   run.master = run.weight < 4 ? 4 : 0;
   const bool aware = yes(Key::precision_aware_optimizer);
@@ -119,6 +121,15 @@ void read_precision(const RunConfig& config, MegatronSetup& run, Assumptions& as
     // Weights in fp8 keep a transposed copy too where the card multiplies one layout only.
     if (yes(Key::fp8_params)) run.fp8_weight = 2;
   }
+}
+
+// An option without a key of its own, as a command line ("--a-b") or a printed argument ("a_b") names it.
+std::optional<std::string> given_option(const RunConfig& config, const std::string& name) {
+  std::string printed = name;
+  std::replace(printed.begin(), printed.end(), '-', '_');
+  for (const std::string& key : {"--" + name, "--" + printed, printed})
+    if (const auto found = config.raw().find(key); found != config.raw().end()) return found->second.value;
+  return std::nullopt;
 }
 
 std::optional<double> worst_layer(const RunConfig& config) {
@@ -163,6 +174,9 @@ void read_kernels(const RunConfig& config, MegatronSetup& run, Assumptions& assu
   run.pad_to_capacity = run.capacity > 0 && yes(Key::moe_pad_to_capacity);
   run.router_bytes = bytes_of(text(Key::moe_router_dtype), run.weight);
   run.expert_overlap = yes(Key::moe_comm_overlap);
+  const std::string gate = given_option(config, "moe-shared-expert-gate").value_or("False");
+  run.shared_gate = gate != "False" && gate != "false" && gate != "0" && gate != "None";
+  run.shared_overlap = yes(Key::moe_shared_overlap);
   run.offload_layers = config.integer(Key::offload_layers).value_or(0);
 }
 
@@ -230,6 +244,12 @@ parsers::Result<MegatronSetup> megatron_setup(const RunConfig& given, Assumption
   read_kernels(config, run, assumptions);
   read_recompute(config, run);
   run.distributed_optimizer = config.boolean(Key::distributed_optimizer).value_or(false);
+  // distrib_optimizer.py: each instance shards over its part of the data ranks (intra_dist_opt_group).
+  const Count shards = run.layout.data * run.layout.context, instances = parsers::read_integer(given_option(config, "num-distributed-optimizer-instances").value_or("1")).value_or(1);
+  if (instances > 1 && shards % instances == 0)
+    run.instances = static_cast<double>(instances);
+  else if (instances > 1)
+    assume(assumptions, "optimizer_instances", "ignored: the data ranks do not divide by it");
   if (config.text(Key::fsdp).value_or("none") == "megatron") {
     const std::string strategy = config.text(Key::fsdp_strategy).value_or("no_shard");
     run.fsdp = strategy == "optim_grads_params" ? Fsdp::optim_grads_params

@@ -1,6 +1,7 @@
 // Everything the Megatron model reads out of a RunConfig, once: shape, layout, precision, kernels, recompute.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,7 @@ struct MegatronSetup {
   bool fused_adam = true;      // no temporary of the size of the parameters
   bool grad_fusion = true;     // weight gradients go straight into the main gradients
   bool overlap_grad_reduce = false;
+  double instances = 1;        // copies of the optimizer's shards over the data ranks
   double ddp_bucket = 0;       // elements, 0: default
   // Kernels
   bool te = true;              // Transformer Engine modules
@@ -64,14 +66,20 @@ struct MegatronSetup {
   double router_bytes = 2;     // of a logit
   double imbalance = 1;        // rows of this rank's experts over the mean, as stated or measured
   double imbalance_peak = 1;   // the same of the worst layer
+  bool shared_gate = false;    // the shared expert's output is weighted by a gate
+  bool shared_overlap = false; // the shared expert runs in a stream of its own
   bool expert_overlap = false; // one more chunk in flight
   Count offload_layers = 0;    // layers whose activations go to the host
   RecomputeRules recompute;
 
-  double data_shard() const {  // ranks that share the optimizer states of dense parameters
-    return static_cast<double>(layout.data * layout.context);
+  // Weights of experts are reduced with the dense ones unless they are spread otherwise (tensor_parallel/layers.py, attribute allreduce).
+  bool experts_in_dense_buffer() const {
+    return shape.has_experts() && layout.expert <= 1 && layout.expert_tensor == layout.tensor;
   }
-  double expert_shard() const { return static_cast<double>(layout.expert_data); }
+  double data_shard() const {  // ranks that share the optimizer states of dense parameters
+    return static_cast<double>(layout.data * layout.context) / instances;
+  }
+  double expert_shard() const { return std::max(1.0, static_cast<double>(layout.expert_data) / instances); }
 };
 
 // Errors as those of model_shape and make_layout.

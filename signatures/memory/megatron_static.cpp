@@ -53,7 +53,7 @@ void add_units(const MegatronSetup& run, const RankParameters& p, double gradien
   const double ahead = std::min(std::ceil(waiting / 2 / unit), count - 1);
   if (run.fsdp == Fsdp::optim_grads_params) {
     m.gathered = p.outside * run.weight;
-    m.prefetched = std::min(ahead, count) * unit * run.weight;
+    m.prefetched = std::min(std::ceil(waiting / 2 / unit), count) * unit * run.weight;
     m.unit = (1 + ahead) * unit * run.weight;
   }
   m.unit_gradients = unit * gradient + p.outside * gradient;
@@ -78,6 +78,11 @@ std::vector<double> buffer_order(const MegatronSetup& run, const Stage& stage) {
       const double attention = (z.qkv_weight + z.out_weight) / run.weight;
       const double all = layer_share(run, s.is_moe(layers[i])).dense;
       if (s.mla || s.is_moe(layers[i])) {
+        if (s.is_moe(layers[i]) && run.experts_in_dense_buffer()) {
+          const double one = layer_share(run, true).expert / real(s.experts);
+          const double second = one / (s.gated ? 3 : 2);
+          for (Count e = 0; e < s.experts; ++e) order.push_back(second), order.push_back(one - second);
+        }
         order.push_back(all);  // limit: not split into its matrices
         continue;
       }
@@ -181,9 +186,10 @@ StaticMemory static_memory(const MegatronSetup& run, const RankParameters& p) {
       most = std::max(most, share);
     }
   }
-  add(p.dense - p.frozen, run.data_shard(), offload);
-  add(p.expert, run.expert_shard(), run.offload);
-  const double each = (p.dense - p.frozen) / (shards ? run.data_shard() : 1) * (state + (run.offload_master ? run.master : 0));
+  const double joined = p.dense - p.frozen + (run.experts_in_dense_buffer() ? p.expert : 0);
+  add(joined, run.data_shard(), offload);
+  if (!run.experts_in_dense_buffer()) add(p.expert, run.expert_shard(), run.offload);
+  const double each = joined / (shards ? run.data_shard() : 1) * (state + (run.offload_master ? run.master : 0));
   m.moments_low = (offload - most) * each;
   m.moments_high = (offload - least) * each;
   m.weights += p.frozen * run.weight;
@@ -242,7 +248,9 @@ std::vector<Term> persistent_buffers(const MegatronSetup& run, const Stage& stag
                             : gather > 0   ? "gather buffer of sequence parallel, tables, dummy gradients"
                                            : "tables, dummy gradients"));
   // cuBLAS: 32 MiB on Hopper and newer, of the forward and of the backward thread (CUBLAS_WORKSPACE_CONFIG).
-  terms.push_back(make_term(term::kWorkspace, Range::of(16.0 * 1048576, 64.0 * 1048576, 96.0 * 1048576),
+  // A shared expert that overlaps the dispatch multiplies in a stream of its own: torch keeps a workspace a handle and stream.
+  const double streams = run.shared_overlap && run.shape.has_experts() && z.shared_act > 0 ? 2 : 1;
+  terms.push_back(make_term(term::kWorkspace, Range::of(16.0 * 1048576, streams * 64.0 * 1048576, streams * 96.0 * 1048576),
                             "cuBLAS workspaces of two threads, 32 MiB each on Hopper"));
   return terms;
 }
