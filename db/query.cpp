@@ -34,6 +34,8 @@ FindingRow finding_row(const Statement& row) {
   return out;
 }
 
+std::pair<std::int64_t, std::int64_t> pair_row(const Statement& row) { return {row.integer(0), row.integer(1)}; }
+
 KindCount count_row(const Statement& row) { return {time_of(row.integer(0)), row.text(1), row.integer(2)}; }
 
 Recurrence recurrence_row(const Statement& row) {
@@ -131,6 +133,20 @@ Result<std::optional<WatchedRow>> Query::watched(const std::string& name) {
 Result<std::vector<SpoolLine>> Query::spool(std::int64_t source) {
   TRIAGE_TRY(Statement rows, connection_.prepare(kSpoolRows));
   return rows_of(rows.bind(1, source), spool_row);
+}
+
+Result<std::vector<SpoolLine>> Query::excerpt(const std::string& incident, const std::string& source) {
+  TRIAGE_TRY(Statement rows, connection_.prepare("SELECT offset, number, text FROM excerpt WHERE incident = ?1 AND source = ?2 ORDER BY offset"));
+  return rows_of(rows.bind(1, incident).bind(2, source), spool_row);
+}
+
+Result<std::vector<std::pair<std::int64_t, std::int64_t>>> Query::devices(const HistoryQuery& query) {
+  const Filter filter = incident_filter(query);
+  TRIAGE_TRY(Statement rows, connection_.prepare("SELECT json_extract(answer, '$.root.device') AS device, count(*) FROM "
+                                                 "(SELECT i.answer AS answer FROM incident i LEFT JOIN tracked t ON t.incident = i.id " +
+                                                 filter.text() + " ORDER BY i.kept_at DESC LIMIT 500) WHERE json_valid(answer) GROUP BY device HAVING device IS NOT NULL ORDER BY count(*) DESC, device"));
+  (void)filter.bind(rows);
+  return rows_of(rows, pair_row);
 }
 
 Result<std::vector<OutboxItem>> Query::outbox(const OutboxQuery& query) {

@@ -81,6 +81,10 @@ class Query {
   parsers::Result<std::optional<WatchedRow>> watched(const std::string& name);
   // Of one generation, by its row's id; in order of the source.
   parsers::Result<std::vector<SpoolLine>> spool(std::int64_t source);
+  // Lines of a source that were kept with an incident (its whole id), in order.
+  parsers::Result<std::vector<SpoolLine>> excerpt(const std::string& incident, const std::string& source);
+  // How often the roots of a node's incidents stand on each GPU, by the newest 500 of the query; those that name none do not count. Most first.
+  parsers::Result<std::vector<std::pair<std::int64_t, std::int64_t>>> devices(const HistoryQuery& query);
   // Newest first. Dead letters: states {dead, uncertain}.
   parsers::Result<std::vector<OutboxItem>> outbox(const OutboxQuery& query);
   parsers::Result<std::vector<SinkCount>> sink_counts();

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "parsers/lines/spool_line.hpp"
 #include "signatures/plan/fix.hpp"
 #include "signatures/verdict/diagnosis.hpp"
 
@@ -17,6 +18,12 @@ struct Keep {
   const signatures::Diagnosis& diagnosis;
   const signatures::Plan& plan;
   std::string answer;
+};
+
+// Lines of one source that stand around what an incident rests on, in order.
+struct Excerpt {
+  std::string source;
+  std::vector<parsers::SpoolLine> lines;
 };
 
 // Which rules made the diagnosis.

@@ -41,6 +41,19 @@ Result<std::int64_t> Store::keep(const std::vector<Keep>& incidents, const std::
   return changed;
 }
 
+Status Store::keep_excerpts(const std::string& incident, const std::vector<Excerpt>& excerpts) {
+  TRIAGE_TRY(Transaction transaction, Transaction::begin(connection_));
+  TRIAGE_TRY(Statement drop, connection_.prepare("DELETE FROM excerpt WHERE incident = ?1"));
+  TRIAGE_CHECK(drop.bind(1, incident).run());
+  TRIAGE_TRY(Statement put, connection_.prepare("INSERT OR IGNORE INTO excerpt(incident, source, offset, number, text) VALUES(?1, ?2, ?3, ?4, ?5)"));
+  for (const Excerpt& excerpt : excerpts)
+    for (const parsers::SpoolLine& line : excerpt.lines) {
+      put.bind(1, incident).bind(2, excerpt.source).bind(3, whole(line.offset)).bind(4, whole(line.number));
+      TRIAGE_CHECK(put.bind(5, line.text).run());
+    }
+  return transaction.commit();
+}
+
 Result<std::vector<HistoryRow>> Store::history(const HistoryQuery& query) {
   TRIAGE_TRY(HistoryPage page, read_history(connection_, query));
   return std::move(page.rows);

@@ -20,6 +20,8 @@ class Store {
   // its time; one judged anew (other rules) is replaced, its feedback stays. Returns the number of rows that are new or changed.
   parsers::Result<std::int64_t> keep(const std::vector<Keep>& incidents, const std::vector<signatures::SourceInfo>& sources,
                                      const RuleSet& rules, parsers::TimePoint now);
+  // Replaces the lines that are kept with an incident. incident must be whole. Errors: syntax when there is none of that id.
+  parsers::Status keep_excerpts(const std::string& incident, const std::vector<Excerpt>& excerpts);
   // Newest first.
   parsers::Result<std::vector<HistoryRow>> history(const HistoryQuery& query);
   // By id or by a prefix of it that is unique. Errors: not_found; conflict when several begin so.

@@ -63,6 +63,21 @@ Response answer(const PageFile& file, const Request& request) {
   return response;
 }
 
+// For a browser at a service that was built without Node.js.
+Response no_page() {
+  Response response;
+  response.status = 404;
+  response.set("Content-Type", "text/html; charset=utf-8");
+  response.set("Cache-Control", "no-cache");
+  response.set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+  response.body =
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\">"
+      "<title>triaged</title></head>\n<body><h1>triaged</h1>\n<p>This service was built without its page: its build had no Node.js, or not the packages of the page. All else works.</p>\n"
+      "<ul><li><a href=\"/api/v1/incidents\">The incidents</a>, as JSON</li><li><a href=\"/api/v1/openapi.yaml\">All paths of the API</a></li></ul>\n"
+      "<p>On a terminal: <code>triage history</code>, <code>triage status</code>. With the page: install Node.js 18 or later and npm, run <code>npm ci</code> in daemon/http/page, and build again.</p></body></html>\n";
+  return response;
+}
+
 Response serve(const Files& files, const Request& request) {
   std::string path = request.target.path.substr(1);
   auto found = files.find(path.empty() ? "index.html" : path);
@@ -71,6 +86,7 @@ Response serve(const Files& files, const Request& request) {
     const bool page_path = first != "api" && first != "loki" && first != "v1" && path.find('.') == std::string::npos;
     if (page_path) found = files.find("index.html");
   }
+  if (files.empty() && path.empty() && request.header("accept").find("text/html") != std::string_view::npos) return no_page();
   if (found == files.end())
     return problem_response(files.empty() && path.empty() ? Problem{404, "no_page", "this service was built without its page", {}, "the API stands under /api/v1, its description in /api/v1/openapi.yaml"}
                                                           : Problem{404, "no_such_path", "there is nothing under this path", {}, "the paths stand in /api/v1/openapi.yaml"});

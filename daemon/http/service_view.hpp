@@ -128,7 +128,7 @@ struct CountBucket {
 // A node (and device of it) that incidents name as root.
 struct RecurringNode {
   std::string node;
-  std::optional<std::int64_t> device;      // index of the GPU, where roots name one
+  std::optional<std::int64_t> device;      // index of the GPU that most of the roots name
   std::int64_t incidents = 0, jobs = 0;
   std::vector<std::pair<std::string, std::int64_t>> kinds;   // most first
   TimePoint first_at, last_at;

@@ -11,6 +11,7 @@
 #include "daemon/pipeline/source_name.hpp"
 #include "daemon/pipeline/triage.hpp"
 #include "daemon/runtime/context_lines.hpp"
+#include "daemon/runtime/upload_lines.hpp"
 #include "db/store.hpp"
 #include "parsers/base/text.hpp"
 
@@ -158,12 +159,13 @@ Result<api::IncidentDetail> ServiceApi::incident(const std::string& id) {
 
 Result<api::Context> ServiceApi::context(const api::ContextQuery& query) {
   return queries_.with([&](db::Query& store) -> Result<api::Context> {
-    std::string source = query.source;
+    std::string source = query.source, incident;
     std::optional<std::pair<std::uint64_t, std::uint64_t>> near;   // line, offset of a place that is known
     bool allowed = false;
     if (!query.incident.empty()) {
       TRIAGE_TRY(const db::Kept kept, store.find(query.incident));
       if (source.empty()) source = kept.row.source;
+      incident = kept.row.id;
       allowed = source == kept.row.source;
       TRIAGE_TRY(const std::vector<db::FindingRow> findings, store.findings(kept.row.id));
       for (const db::FindingRow& finding : findings) {
@@ -175,6 +177,16 @@ Result<api::Context> ServiceApi::context(const api::ContextQuery& query) {
     }
     TRIAGE_TRY(const std::optional<db::WatchedRow> watched, store.watched(source));
     if (!watched && !allowed) return Error(ErrorCode::not_found, "'" + source + "' is no source of this incident, and is not watched");
+    if (!watched) {
+      TRIAGE_TRY(const std::vector<db::SpoolLine> kept, store.excerpt(incident, source));
+      if (!kept.empty()) {
+        api::Context lines = context_of_spool(source, query, kept);
+        for (api::ContextLine& line : lines.lines) line.text = mask_text(line.text, mask_);
+        return lines;
+      }
+      // The name of an upload or of a member of one is no path of ours, whatever it looks like.
+      if (!source.starts_with('/')) return Error(ErrorCode::not_found, "the lines of '" + source + "' are not kept");
+    }
     Result<api::Context> lines = read_context(source, query, near);
     if (!lines.ok() || (watched && watched->kind == "push")) {
       if (!watched) return std::move(lines).error();
@@ -264,6 +276,14 @@ Result<std::vector<api::RecurringNode>> ServiceApi::recurring(const api::Inciden
     }
     std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.incidents > b.incidents; });
     if (out.size() > limit) out.resize(limit);
+    for (api::RecurringNode& node : out) {
+      if (node.incidents < 2) continue;
+      db::HistoryQuery its = history_query(filter);
+      its.node = node.node;
+      TRIAGE_TRY(const auto devices, store.devices(its));
+      // The GPU that most of them name: one is the suspect, not the node.
+      if (!devices.empty() && devices.front().second >= 2 && 2 * devices.front().second > node.incidents) node.device = devices.front().first;
+    }
     return out;
   });
 }
@@ -421,6 +441,8 @@ Result<std::string> ServiceApi::upload(const api::Upload& upload) {
     std::vector<db::Keep> keep;
     for (const JudgedIncident& incident : answer.incidents) keep.push_back({incident.diagnosis, incident.plan, json_text(incident_json(incident), -1)});
     TRIAGE_TRY(const std::int64_t changed, store.keep(keep, {}, {hash, program_version()}, facts_.now()));
+    const std::vector<std::vector<db::Excerpt>> excerpts = lines_around(answer.incidents, upload.path, upload.name);
+    for (std::size_t i = 0; i < excerpts.size(); ++i) TRIAGE_CHECK(store.keep_excerpts(answer.incidents[i].diagnosis.id, excerpts[i]));
     if (changed > 0)
       for (const JudgedIncident& incident : answer.incidents)
         hub_.publish("incident.opened", json_text(Json{{"id", incident.diagnosis.id}, {"kind", incident.diagnosis.kind}, {"summary", incident.diagnosis.summary}}, -1));
