@@ -396,4 +396,8 @@ TEST_CASE("the page: types, tags, packing, policy, paths of its own") {
   CHECK(http_get(fixture.port, "/..%2findex.html").status == 400);
   HttpFixture without;
   CHECK(body_of(http_get(without.port, "/"))["code"] == "no_page");
+  const HttpAnswer told = http_get(without.port, "/", "Accept: text/html,*/*\r\n");   // a browser
+  CHECK(told.status == 404);
+  CHECK(told.body.find("built without its page") != std::string::npos);
+  CHECK(told.headers.at("content-security-policy").find("default-src 'none'") != std::string::npos);
 }
