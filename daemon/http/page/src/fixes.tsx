@@ -40,7 +40,10 @@ function spread(f: Fix): string {
 export function settingsOf(fix: Fix, frameworks: string[]): {shown: Fix['apply']; rest: Fix['apply']} {
   const fits = (name: string) => name === 'any' || frameworks.includes(name);
   let shown = fix.apply.filter((s) => fits(s.framework));
-  if (!shown.length) shown = fix.apply.slice(0, 1);
+  if (!shown.length || !frameworks.length) {   // nothing is named: what is for all programs, and the likeliest one
+    const first = fix.apply.find((s) => s.framework !== 'any');
+    if (first && !shown.includes(first)) shown = [...shown, first];
+  }
   return {shown, rest: fix.apply.filter((s) => !shown.includes(s))};
 }
 

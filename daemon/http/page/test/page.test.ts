@@ -97,7 +97,7 @@ describe('incident', () => {
     expect(shown(['megatron-lm'])).toEqual(['megatron-lm']);
     expect(shown(['other'])).toEqual(['pytorch']);
     expect(settingsOf(fix, []).rest.length).toBe(2);
-    expect(settingsOf({...fix, apply: [{framework: 'any', set: 'A=1'}, ...apply]}, []).shown.map((s) => s.set)).toEqual(['A=1']);
+    expect(settingsOf({...fix, apply: [{framework: 'any', set: 'A=1'}, ...apply]}, []).shown.map((s) => s.set)).toEqual(['A=1', 'pytorch']);
   });
   it('offers the first line of each rank that followed', () => {
     const f = (line: number, rank: number | null, role = 'cascade') => ({rule: 'r', role, kind: 'dist.peer_closed', source: 'a.log', line, rank, captures: {}});

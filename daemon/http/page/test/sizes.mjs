@@ -109,7 +109,7 @@ export async function sizes({chromium, service, rows, snapshot, large}) {
 
   if (snapshot) await test(large ? 'a snapshot of 300 MB opens within two seconds' : 'a grown snapshot opens within two seconds', async (page) => {
     const grown = join(large || service.folder, 'grown.pickle'), tool = fileURLToPath(new URL('../../../../tests/bench/grow_snapshot.py', import.meta.url));
-    execFileSync('python3', [tool, large ? join(fileURLToPath(new URL('../../../../tests/snapshots/', import.meta.url)), 'capacity_forward.pickle.gz') : snapshot, large ? '300000' : '20000', grown], {stdio: 'ignore'});
+    execFileSync('python3', [tool, large ? join(fileURLToPath(new URL('../../../../tests/snapshots/', import.meta.url)), 'megatron-oom-dense-forward.pickle.gz') : snapshot, large ? '3000000' : '20000', grown], {stdio: 'ignore'});
     const {size} = await stat(grown), sent = Date.now();
     const answer = JSON.parse(execFileSync('curl', ['-sf', '-H', 'Content-Type: application/octet-stream', '-T', grown, '-X', 'POST', service.base + '/api/v1/snapshots?name=grown.pickle'], {maxBuffer: 1 << 28}).toString());
     console.log(`        ${(size / 1e6).toFixed(0)} MB sent and read by the service in ${Date.now() - sent} ms`);
