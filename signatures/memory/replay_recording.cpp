@@ -63,7 +63,7 @@ void ReplayTraceBuilder::segment(const parsers::SnapshotSegment& segment, std::s
   for (const parsers::SnapshotBlock& block : blocks) {
     if (!plausible(block.size)) return void(++out_.skipped);
     if (block.state != parsers::BlockState::inactive && last_blocks_.size() < std::numeric_limits<std::uint32_t>::max())
-      last_blocks_.push_back({address, block.requested_size, block.size, 0});
+      last_blocks_.push_back({address, plausible(block.requested_size) ? block.requested_size : block.size, block.size, 0});
     address += static_cast<std::uint64_t>(block.size);
   }
 }

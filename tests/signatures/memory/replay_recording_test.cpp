@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -113,4 +114,26 @@ TEST_CASE("a block that another stream uses is free when the recording says so")
   CHECK(result.segments_allocated == 2);
   CHECK(result.active_peak.count() == 100 * kMiB);
   CHECK(result.allocated_peak.count() == 100 * kMiB);
+}
+
+TEST_CASE("requests that no block can have are taken as the block's size") {
+  ReplayTraceBuilder builder(conf(""), true, nullptr);
+  SnapshotSegment made;
+  made.address = at(0);
+  made.large = true;
+  std::vector<SnapshotBlock> blocks;
+  for (const std::int64_t requested : {std::numeric_limits<std::int64_t>::min(), std::int64_t{-5}, std::numeric_limits<std::int64_t>::max(), std::int64_t{3}}) {
+    SnapshotBlock block;
+    block.size = 20 * kMiB;
+    block.requested_size = requested;
+    block.state = BlockState::allocated;
+    made.total_size += block.size;
+    blocks.push_back(block);
+  }
+  builder.segment(made, blocks);
+  const ReplayTrace trace = builder.finish();
+  REQUIRE(trace.start.size() == 1);
+  std::vector<std::int64_t> requested;
+  for (const auto& block : trace.start[0].blocks) requested.push_back(block.requested);
+  CHECK(requested == std::vector<std::int64_t>{20 * kMiB, 20 * kMiB, 20 * kMiB, 3});
 }
