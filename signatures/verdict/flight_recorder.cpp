@@ -740,29 +740,28 @@ class Judge {
 
   void explain_together() {
     for (const auto& ranks : out_.fault.one_of) {
-      const Node& node = nodes_[index_.at(ranks.front())];
-      std::set<std::size_t> set;
-      for (const int rank : ranks) set.insert(index_.at(rank));
-      if (circles_.contains(set)) {
-        out_.reasons.push_back("one of " + ranks_text(ranks) + ": they wait for one another in sends, receives and collectives; the dumps do not tell whose device stands still");
+      const std::string one = "one of " + ranks_text(ranks) + ": ";
+      if (is_circle(ranks)) {
+        out_.reasons.push_back(one + "they wait for one another in sends, receives and collectives; the dumps do not tell whose device stands still");
         continue;
       }
-      const std::string call = node.head->p2p ? "the sender and the receiver of " + call_text(*node.head) : "all members called " + call_text(*node.head);
-      out_.reasons.push_back("one of " + ranks_text(ranks) + ": " + call + " of " + group_name(group_of(node, *node.head)) +
-                             " and none finished it; the dumps do not tell whose device or link stands still");
+      const Node& node = nodes_[index_.at(ranks.front())];
+      const std::string who = node.head->p2p ? "the sender and the receiver of " : "all members called ";
+      out_.reasons.push_back(one + who + unfinished(node) + "; the dumps do not tell whose device or link stands still");
     }
-    if (out_.fault.one_of.empty()) return;
+    if (out_.fault.one_of.empty() || is_circle(out_.fault.one_of.front())) return;
     const auto& first = out_.fault.one_of.front();
-    if (circles_.contains([&] {
-          std::set<std::size_t> set;
-          for (const int rank : first) set.insert(index_.at(rank));
-          return set;
-        }()))
-      return;
-    const Node& node = nodes_[index_.at(first.front())];
-    out_.fault.note = "all members called " + call_text(*node.head) + " of " + group_name(group_of(node, *node.head)) + " and none finished it (" + ranks_text(first) +
-                      "): the network, NCCL or one of their devices";
+    out_.fault.note = "all members called " + unfinished(nodes_[index_.at(first.front())]) + " (" + ranks_text(first) + "): the network, NCCL or one of their devices";
   }
+
+  bool is_circle(const std::vector<int>& ranks) const {
+    std::set<std::size_t> set;
+    for (const int rank : ranks) set.insert(index_.at(rank));
+    return circles_.contains(set);
+  }
+
+  // "all_reduce number 7 of group X and none finished it"
+  std::string unfinished(const Node& node) const { return call_text(*node.head) + " of " + group_name(group_of(node, *node.head)) + " and none finished it"; }
 
   void witness(const std::set<std::size_t>& culprits) {
     for (const std::size_t n : culprits)
