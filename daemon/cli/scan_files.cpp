@@ -58,15 +58,6 @@ struct Work {
   Block block;
 };
 
-class Borrowed final : public ByteSource {
- public:
-  explicit Borrowed(ByteSource& bytes) : bytes_(bytes) {}
-  parsers::Result<std::size_t> read(std::span<char> room) override { return bytes_.read(room); }
-
- private:
-  ByteSource& bytes_;
-};
-
 std::string loss_text(const Error& error) {
   std::string text = error.message();
   if (!error.reason().empty()) text += ": " + error.reason();
@@ -209,7 +200,7 @@ class Scan {
     const auto job = std::make_shared<Job>();
     job->slot = slot;
     reading = job.get();
-    TextSource text(std::make_unique<Borrowed>(stream));
+    TextSource text(std::make_unique<BorrowedSource>(stream));
     Block first = read_block(*job, text, slot);
     if (looks_binary(first.text().substr(0, kLookBytes))) {
       if (name.find('!') == std::string::npos) add_error(slot, binary_error(name));   // weights in an archive are no fault

@@ -27,15 +27,6 @@ struct Window {
 };
 using Windows = std::map<std::string, std::vector<Window>>;   // by source
 
-class Borrowed final : public ByteSource {
- public:
-  explicit Borrowed(ByteSource& bytes) : bytes_(bytes) {}
-  parsers::Result<std::size_t> read(std::span<char> room) override { return bytes_.read(room); }
-
- private:
-  ByteSource& bytes_;
-};
-
 Windows windows_of(const std::vector<JudgedIncident>& incidents) {
   Windows out;
   for (std::size_t i = 0; i < incidents.size() && i < kIncidents; ++i) {
@@ -122,7 +113,7 @@ std::vector<std::vector<db::Excerpt>> lines_around(const std::vector<JudgedIncid
     const std::string source = name.starts_with(path) ? shown + name.substr(path.size()) : name;
     const auto wanted = windows.find(source);
     if (wanted == windows.end()) return;
-    TextSource text(std::make_unique<Borrowed>(stream));
+    TextSource text(std::make_unique<BorrowedSource>(stream));
     Collector collector(wanted->second, out, bytes, source);
     for (;;) {
       const auto count = text.read(room);

@@ -21,6 +21,16 @@ class ByteSource {
   virtual bool seek(std::uint64_t) { return false; }
 };
 
+// Another source, for readers that own what they read; it must live longer. It cannot be read from any place.
+class BorrowedSource final : public ByteSource {
+ public:
+  explicit BorrowedSource(ByteSource& bytes) : bytes_(bytes) {}
+  parsers::Result<std::size_t> read(std::span<char> room) override { return bytes_.read(room); }
+
+ private:
+  ByteSource& bytes_;
+};
+
 // A fault that does not end a source: more bytes may follow, and what came is to be judged. weight note: nothing is lost for sure (a
 // file that grows); loss: bytes of the input are missing or in doubt.
 enum class Weight { note, loss };
