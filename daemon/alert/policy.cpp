@@ -99,7 +99,7 @@ AlertPlan AlertPolicy::plan(const Alert& alert, const SilenceCheck& silenced, Ti
   std::vector<std::string> done;
   for (const AlertRoute& route : config_->routes) {
     if (!route_fits(route, alert)) continue;
-    if (route.mute) plan.held.push_back({"", alert.incident, "muted by a route"});
+    if (route.mute) plan.held.push_back({"", alert.incident, HeldReason::muted, "muted by a route"});
     for (const std::string& name : route.sinks) {
       const SinkConfig* sink = config_->sink(name);
       if (sink == nullptr || std::find(done.begin(), done.end(), name) != done.end()) continue;
@@ -115,8 +115,8 @@ void AlertPolicy::tell(const Alert& alert, const SinkConfig& sink, const AlertRo
   if (silenced) {
     if (const std::string silence = silenced(alert, now); !silence.empty()) {
       const std::size_t held = plan.held.size();
-      take_back({sink.name, alert.incident}, silence, plan, now);
-      if (plan.held.size() == held) plan.held.push_back({sink.name, alert.incident, silence});
+      take_back({sink.name, alert.incident}, HeldReason::silenced, silence, plan, now);
+      if (plan.held.size() == held) plan.held.push_back({sink.name, alert.incident, HeldReason::silenced, silence});
       return;
     }
   }
@@ -124,7 +124,7 @@ void AlertPolicy::tell(const Alert& alert, const SinkConfig& sink, const AlertRo
   if (told != told_.end()) return tell_again(alert, sink, told->second, now, plan);
   if (alert.event == "next_run") return;   // nobody was told of the failure
   if (const std::string source = echo_of(alert, now); !source.empty()) {
-    plan.held.push_back({sink.name, alert.incident, "echo of " + source});
+    plan.held.push_back({sink.name, alert.incident, HeldReason::inhibited, "echo of " + source});
     return;
   }
   tell_first(alert, sink, route, now, plan);
@@ -150,7 +150,7 @@ void AlertPolicy::tell_first(const Alert& alert, const SinkConfig& sink, const A
     told.at = now;
     told.thread = repeat.incident;
     told.alert = {};
-    plan.held.push_back({sink.name, alert.incident, "told " + ago(now - repeat.at)});
+    plan.held.push_back({sink.name, alert.incident, HeldReason::repeated, "told " + ago(now - repeat.at)});
     told_[{sink.name, alert.incident}] = std::move(told);
     return;
   }
@@ -243,7 +243,7 @@ AlertPlan AlertPolicy::recheck(const SilenceCheck& silenced, TimePoint now) {
     if (waiting_message(key, now) == nullptr || !silenced) continue;
     if (std::string silence = silenced(told.alert, now); !silence.empty()) found.emplace_back(key, std::move(silence));
   }
-  for (const auto& [key, silence] : found) take_back(key, silence, plan, now);
+  for (const auto& [key, silence] : found) take_back(key, HeldReason::silenced, silence, plan, now);
   return plan;
 }
 
@@ -260,7 +260,7 @@ const AlertPolicy::Told* AlertPolicy::waiting_message(const std::pair<std::strin
 }
 
 // The message is taken back, and put again without this incident where it tells of others too.
-void AlertPolicy::take_back(const std::pair<std::string, std::string>& key, const std::string& why, AlertPlan& plan, TimePoint now) {
+void AlertPolicy::take_back(const std::pair<std::string, std::string>& key, HeldReason reason, const std::string& why, AlertPlan& plan, TimePoint now) {
   const Told* message = waiting_message(key, now);
   if (message == nullptr) return;
   const AlertKey old = message->key;
@@ -269,7 +269,7 @@ void AlertPolicy::take_back(const std::pair<std::string, std::string>& key, cons
   left.push_back(old.incident);
   std::erase(left, key.second);
   withdraw(plan, old);
-  plan.held.push_back({key.first, key.second, why});
+  plan.held.push_back({key.first, key.second, reason, why});
   if (!message->first) {                       // it was told of before: only this change is taken back
     Told& told = told_[key];
     told.waiting = false;
@@ -331,7 +331,7 @@ void AlertPolicy::take_back_echoes(const Alert& alert, AlertPlan& plan, TimePoin
         echoes.push_back(key);
     }
   }
-  for (const auto& key : echoes) take_back(key, "echo of " + alert.incident, plan, now);
+  for (const auto& key : echoes) take_back(key, HeldReason::inhibited, "echo of " + alert.incident, plan, now);
 }
 
 AlertItem AlertPolicy::item(const Alert& alert, const SinkConfig& sink, const Told& told, TimePoint not_before, std::uint64_t seen) const {

@@ -27,9 +27,13 @@ namespace triage::daemon {
 // An item that is to be taken back, if it still waits. If it does not, it was sent or is being sent, and nothing is to be done.
 using AlertKey = db::OutboxKey;
 
+enum class HeldReason { silenced, inhibited, repeated, muted };
+
 struct HeldAlert {
   std::string sink;                    // empty: all
-  std::string incident, why;           // "silence 7", "echo of INCIDENT", "told 12 min ago", "muted by a route"
+  std::string incident;
+  HeldReason reason{};
+  std::string why;                     // "silence 7", "echo of INCIDENT", "told 12 min ago", "muted by a route"
 };
 
 // Withdraw first, then put, in one transaction.
@@ -91,7 +95,7 @@ class AlertPolicy {
   void tell_again(const Alert& alert, const SinkConfig& sink, Told& told, Clock now, AlertPlan& plan);
   std::string echo_of(const Alert& alert, Clock now) const;
   void take_back_echoes(const Alert& alert, AlertPlan& plan, Clock now);
-  void take_back(const std::pair<std::string, std::string>& key, const std::string& why, AlertPlan& plan, Clock now);
+  void take_back(const std::pair<std::string, std::string>& key, HeldReason reason, const std::string& why, AlertPlan& plan, Clock now);
   const Told* waiting_message(const std::pair<std::string, std::string>& key, Clock now) const;
   void restore_others(const AlertItem& item, const Json& record, bool waiting);
   AlertItem item(const Alert& alert, const SinkConfig& sink, const Told& told, Clock not_before, std::uint64_t seen) const;

@@ -6,8 +6,16 @@ namespace triage::daemon {
 
 namespace {
 
-// By the words of HeldAlert.
-const char* reason_of(const std::string& why) { return why.starts_with("silence ") ? "silenced" : why.starts_with("echo of ") ? "inhibited" : why.starts_with("told ") ? "repeated" : "muted"; }
+// As the metric of suppressed alerts names it.
+const char* name_of(HeldReason reason) {
+  switch (reason) {
+    case HeldReason::silenced: return "silenced";
+    case HeldReason::inhibited: return "inhibited";
+    case HeldReason::repeated: return "repeated";
+    case HeldReason::muted: break;
+  }
+  return "muted";
+}
 
 }  // namespace
 
@@ -19,7 +27,7 @@ OutboxPlan AlertDesk::outbox_plan(AlertPlan plan) const {
   out.withdraw = std::move(plan.withdraw);
   for (const AlertItem& item : plan.put) out.put.push_back(outbox_item(item));
   if (held_)
-    for (const HeldAlert& alert : plan.held) held_(reason_of(alert.why));
+    for (const HeldAlert& alert : plan.held) held_(name_of(alert.reason));
   return out;
 }
 
