@@ -3,6 +3,7 @@
 #include "daemon/alert/sender.hpp"
 #include "daemon/cli/command.hpp"
 #include "daemon/config/config.hpp"
+#include "daemon/runtime/wall_clock.hpp"
 #include "parsers/base/visible.hpp"
 
 namespace triage::daemon {
@@ -14,7 +15,7 @@ int alert_test_command(const AlertTestCommand& command) {
     return kTrouble;
   }
   const HttpClient client(read.config.alerts.client);
-  const auto said = send_test_alert(read.config.alerts, command.sink, client, now());
+  const auto said = send_test_alert(read.config.alerts, command.sink, client, wall_clock());
   if (!said.ok()) {
     complain(said.error());
     return kTrouble;

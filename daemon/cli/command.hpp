@@ -132,7 +132,4 @@ int written_or_complain(int status);
 // The answer of a scan to a stream, as the format says.
 void print_answer(const struct Answer& answer, Format format, bool all, const std::string& rules_hash, std::FILE* out);
 
-// Clock of this machine.
-parsers::TimePoint now();
-
 }  // namespace triage::daemon

@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include "daemon/cli/command.hpp"
-#include "daemon/runtime/wall_clock.hpp"
 #include "daemon/tail/input.hpp"
 #include "parsers/base/error_text.hpp"
 #include "parsers/base/limits.hpp"
@@ -32,8 +31,6 @@ int written_or_complain(int status) {
                .help("free space on the disk, or write it elsewhere"));
   return kTrouble;
 }
-
-parsers::TimePoint now() { return wall_clock(); }
 
 std::shared_ptr<const Knowledge> knowledge_or_complain(const std::vector<std::string>& rule_paths, bool checked) {
   const auto texts = read_rule_files(rule_paths_or_site(rule_paths));

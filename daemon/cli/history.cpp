@@ -4,6 +4,7 @@
 #include "daemon/cli/command.hpp"
 #include "daemon/cli/view.hpp"
 #include "daemon/http/json_view.hpp"
+#include "daemon/runtime/wall_clock.hpp"
 #include "db/store.hpp"
 #include "parsers/base/visible.hpp"
 
@@ -148,7 +149,7 @@ int feedback_command(const FeedbackCommand& command) {
                       .help("take the id in brackets after a fix's title: triage show " + kept->row.id.substr(0, 12) + " --db " + command.database));
   auto store = db::Store::open(command.database);
   if (!store.ok()) return out_of(store.error());
-  const parsers::Status said = store->say(kept->row.id, {command.fix, *command.helped, command.note, now()});
+  const parsers::Status said = store->say(kept->row.id, {command.fix, *command.helped, command.note, wall_clock()});
   if (!said.ok()) return out_of(said.error());
   print("noted for " + kept->row.id + "\n");
   const auto records = store->fix_records(kept->row.fingerprint);

@@ -61,7 +61,7 @@ Result<MemoryPlan> make_plan(const PlanCommand& command) {
   input.rank = command.rank;
   input.sweep = command.sweep;
   const bool nothing_given = command.logs.empty() && command.megatron_arguments.empty() && command.model.empty() && command.configs.empty() && command.settings.empty();
-  auto plan = make_memory_plan(*knowledge, std::move(input), now());
+  auto plan = make_memory_plan(*knowledge, std::move(input), wall_clock());
   if (!plan.ok() && plan.error().code() == ErrorCode::not_found && plan.error().help_text().empty())
     return std::move(plan).error().help(nothing_given ? "give --log, --megatron-args, --model or --config" : "give it with --set KEY=VALUE, under the name that the message uses");
   return plan;

@@ -115,13 +115,13 @@ int run_command(const RunCommand& command) {
   std::vector<signatures::SourceFindings> sources;
   sources.push_back(intake.finish());
   sources.front().findings.push_back(exit_finding(*ended, sources.front().last_line + 1));
-  const Answer answer = judge_sources(*knowledge, std::move(sources), now());
+  const Answer answer = judge_sources(*knowledge, std::move(sources), wall_clock());
   const std::string hash = knowledge->rules->hash();
   std::fflush(stdout);
   std::fputs("\n", stderr);
   print_answer(answer, command.format, false, hash, stderr);
   if (!command.database.empty())
-    if (const parsers::Status kept = keep_answer(command.database, answer, hash, now()); !kept.ok()) complain(kept.error());
+    if (const parsers::Status kept = keep_answer(command.database, answer, hash, wall_clock()); !kept.ok()) complain(kept.error());
   return status;
 }
 

@@ -107,7 +107,7 @@ int scan_command(const ScanCommand& command) {
   }
   if (since)
     for (signatures::SourceFindings& source : scanned.sources) forget_before(source, *since);
-  Answer answer = judge_sources(*knowledge, std::move(scanned.sources), now());
+  Answer answer = judge_sources(*knowledge, std::move(scanned.sources), wall_clock());
   tell_empty(answer);
   answer.stats.seconds = std::chrono::duration<double>(Clock::now() - start).count();
 
@@ -133,7 +133,7 @@ int scan_command(const ScanCommand& command) {
     Interrupt::obey();
   }
   if (!command.database.empty()) {
-    if (const parsers::Status kept = keep_answer(command.database, answer, hash, now()); !kept.ok()) {
+    if (const parsers::Status kept = keep_answer(command.database, answer, hash, wall_clock()); !kept.ok()) {
       complain(kept.error());
       return kTrouble;   // the user asked for it to be kept
     }

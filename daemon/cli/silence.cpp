@@ -7,6 +7,7 @@
 #include "daemon/config/config.hpp"
 #include "daemon/config/fields.hpp"
 #include "daemon/http/json_view.hpp"
+#include "daemon/runtime/wall_clock.hpp"
 #include "db/silences.hpp"
 #include "parsers/base/visible.hpp"
 
@@ -62,11 +63,11 @@ Result<int> run(const SilenceCommand& command) {
   TRIAGE_TRY(const std::string database, database_of(command));
   TRIAGE_TRY(db::Silences store, db::Silences::open(database));
   if (command.what == SilenceCommand::What::list) {
-    TRIAGE_TRY(const std::vector<db::Silence> found, command.all ? store.all(1000) : store.active(now()));
+    TRIAGE_TRY(const std::vector<db::Silence> found, command.all ? store.all(1000) : store.active(wall_clock()));
     return print(found, command.format);
   }
   if (command.what == SilenceCommand::What::end) {
-    TRIAGE_CHECK(store.end(command.id, now()));
+    TRIAGE_CHECK(store.end(command.id, wall_clock()));
     std::printf("silence %ld has ended\n", command.id);
     return static_cast<int>(kNothingFound);
   }
@@ -79,7 +80,7 @@ Result<int> run(const SilenceCommand& command) {
   silence.fingerprint = command.fingerprint;
   silence.reason = command.reason;
   silence.author = command.author.empty() ? user_name() : command.author;
-  silence.starts_at = now();
+  silence.starts_at = wall_clock();
   silence.ends_at = silence.starts_at + *length;
   TRIAGE_TRY(silence.id, store.add(silence, silence.starts_at));
   std::printf("silence %lld holds back alerts of %s until %s\n", static_cast<long long>(silence.id), fits(silence).c_str(), time_text(silence.ends_at).c_str());
