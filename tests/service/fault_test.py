@@ -3,7 +3,7 @@
 
 usage: fault_test.py TRIAGE SOURCE_FOLDER [CASE...]
 """
-import contextlib, http.client, http.server, json, os, resource, shutil, signal, socket, sqlite3, subprocess, sys, tempfile, threading, time
+import contextlib, http.client, http.server, json, os, resource, shutil, signal, socket, sqlite3, subprocess, sys, tempfile, threading, time, urllib.parse
 
 TRIAGE, SOURCE = sys.argv[1], sys.argv[2]
 OOM = open(f"{SOURCE}/tests/corpus/recorded/capacity_forward.log", "rb").read()
@@ -324,7 +324,12 @@ def killed_while_pushed():
         thread.join()
     assert repeated[0] > 0, "no batch was under way at any kill"
     wait_for("each pushed job has one incident", lambda: all(len(service.incidents(job)) == 1 for job in sorted(accepted)), 90)
-    total = len(service.json("/api/v1/incidents?limit=500")["incidents"])
+    total, page = 0, service.json("/api/v1/incidents?limit=500")
+    while page["incidents"]:   # a page holds no more than 500
+        total += len(page["incidents"])
+        if page["next"] is None:
+            break
+        page = service.json("/api/v1/incidents?limit=500&cursor=" + urllib.parse.quote(page["next"]))
     assert total == len(accepted), (total, len(accepted))
     service.stop()
     return f"{len(accepted)} batches over 8 kills, {repeated[0]} tries were not answered"
