@@ -64,6 +64,7 @@ constexpr NameRow kMoe[] = {
     {"moe_grouped_gemm", Key::moe_grouped_gemm},
     {"moe_permute_fusion", Key::moe_permute_fusion},
     {"moe_shared_expert_overlap", Key::moe_shared_overlap},
+    {"moe_shared_expert_gate", Key::moe_shared_gate},
     {"moe_router_dtype", Key::moe_router_dtype},
     {"overlap_moe_expert_parallel_comm", Key::moe_comm_overlap},
 };
@@ -100,6 +101,7 @@ constexpr NameRow kRun[] = {
     {"microbatch_group_size_per_vp_stage", Key::microbatch_group},
     {"microbatch_group_size_per_virtual_pipeline_stage", Key::microbatch_group},
     {"use_distributed_optimizer", Key::distributed_optimizer},
+    {"num_distributed_optimizer_instances", Key::optimizer_instances},
     {"optimizer", Key::optimizer, How::lower},
     {"overlap_grad_reduce", Key::overlap_grad_reduce},
     {"overlap_param_gather", Key::overlap_param_gather},

@@ -123,15 +123,6 @@ void read_precision(const RunConfig& config, MegatronSetup& run, Assumptions& as
   }
 }
 
-// An option without a key of its own, as a command line ("--a-b") or a printed argument ("a_b") names it.
-std::optional<std::string> given_option(const RunConfig& config, const std::string& name) {
-  std::string printed = name;
-  std::replace(printed.begin(), printed.end(), '-', '_');
-  for (const std::string& key : {"--" + name, "--" + printed, printed})
-    if (const auto found = config.raw().find(key); found != config.raw().end()) return found->second.value;
-  return std::nullopt;
-}
-
 std::optional<double> worst_layer(const RunConfig& config) {
   const auto found = config.raw().find(kWorstLayer);
   return found == config.raw().end() ? std::nullopt : parsers::read_double(found->second.value);
@@ -174,8 +165,7 @@ void read_kernels(const RunConfig& config, MegatronSetup& run, Assumptions& assu
   run.pad_to_capacity = run.capacity > 0 && yes(Key::moe_pad_to_capacity);
   run.router_bytes = bytes_of(text(Key::moe_router_dtype), run.weight);
   run.expert_overlap = yes(Key::moe_comm_overlap);
-  const std::string gate = given_option(config, "moe-shared-expert-gate").value_or("False");
-  run.shared_gate = gate != "False" && gate != "false" && gate != "0" && gate != "None";
+  run.shared_gate = yes(Key::moe_shared_gate);
   run.shared_overlap = yes(Key::moe_shared_overlap);
   run.offload_layers = config.integer(Key::offload_layers).value_or(0);
 }
@@ -245,7 +235,7 @@ parsers::Result<MegatronSetup> megatron_setup(const RunConfig& given, Assumption
   read_recompute(config, run);
   run.distributed_optimizer = config.boolean(Key::distributed_optimizer).value_or(false);
   // distrib_optimizer.py: each instance shards over its part of the data ranks (intra_dist_opt_group).
-  const Count shards = run.layout.data * run.layout.context, instances = parsers::read_integer(given_option(config, "num-distributed-optimizer-instances").value_or("1")).value_or(1);
+  const Count shards = run.layout.data * run.layout.context, instances = config.integer(Key::optimizer_instances).value_or(1);
   if (instances > 1 && shards % instances == 0)
     run.instances = static_cast<double>(instances);
   else if (instances > 1)

@@ -114,7 +114,7 @@ TEST_CASE("single lines of Megatron, megatron-core and NeMo") {
       "2008089600\n");
   CHECK(differences(config,
                     "distributed_optimizer=true overlap_grad_reduce=true overlap_param_gather=true "
-                    "ddp_bucket=40000000 nccl_user_buffers=false optimizer=adam "
+                    "ddp_bucket=40000000 optimizer_instances=1 nccl_user_buffers=false optimizer=adam "
                     "precision_aware_optimizer=true main_grads_dtype=bf16 exp_avg_dtype=fp16 "
                     "dtype=bf16 padded_vocab=128256 vocab=128250 tensor_parallel=4 "
                     "pipeline_parallel=1 parameters_per_rank=2008089700 framework=nemo") == "");
@@ -150,6 +150,8 @@ TEST_CASE("Megatron-LM's options as a command line") {
                                           "4",
                                           "--sequence-parallel",
                                           "--use-distributed-optimizer",
+                                          "--num-distributed-optimizer-instances",
+                                          "2",
                                           "--swiglu",
                                           "--disable-bias-linear",
                                           "--untie-embeddings-and-output-weights",
@@ -174,7 +176,7 @@ TEST_CASE("Megatron-LM's options as a command line") {
             "layers=32 hidden=4096 heads=32 kv_heads=8 head_dim=128 ffn=10880 seq_length=8192 "
             "micro_batch=1 global_batch=128 dtype=bf16 tensor_parallel=2 "
             "pipeline_parallel=2 virtual_pipeline=4 sequence_parallel=true "
-            "distributed_optimizer=true gated_mlp=true linear_bias=false tied_embeddings=false "
+            "distributed_optimizer=true optimizer_instances=2 gated_mlp=true linear_bias=false tied_embeddings=false "
             "grad_accumulation_fusion=false recompute=selective recompute_modules=[core_attn,~mlp] "
             "norm=rmsnorm vocab=128000 padded_vocab=128000 attention_dropout=0 "
             "hidden_dropout=0.1 loss_fusion=te world=16 data_parallel=4 gradient_accumulation=32 "
