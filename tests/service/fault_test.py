@@ -26,6 +26,8 @@ def wait_for(what, condition, seconds=20):
 
 
 class Service:
+    made = []   # started by the case that runs
+
     def __init__(self, more="", folder=None, files=0, memory=None):
         self.folder = folder or tempfile.mkdtemp(prefix="triage-fault-")
         self.port, self.files = free_port(), files
@@ -49,6 +51,7 @@ incidents: {{close_after: 3s}}
     def start(self):
         limit = (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (self.files, self.files))) if self.files else None
         self.process = subprocess.Popen([TRIAGE, "serve", "--config", self.config], stderr=open(self.folder + "/service.log", "ab"), preexec_fn=limit)
+        Service.made.append(self)
         wait_for("ready", lambda: self.get("/readyz")[0] == 200, 30)
 
     def ask(self, method, path, body=None, headers={}):
@@ -428,6 +431,10 @@ def main():
         except Exception as fault:  # noqa: each case tells its own fault
             failed += 1
             print(f"{case.__name__:18} FAILED  {type(fault).__name__}: {fault}", flush=True)
+        for service in Service.made:   # one that a failed case leaves would hold the output open, and the runner would wait for it
+            service.process.kill()
+            service.process.wait()
+        Service.made.clear()
     return 1 if failed else 0
 
 
