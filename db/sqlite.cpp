@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <cerrno>
 #include <filesystem>
 
 namespace triage::db {
@@ -18,9 +19,11 @@ Error error_of(sqlite3* handle, int code, const std::string& path, std::string d
   const int primary = code & 0xff;
   const bool damaged = primary == SQLITE_NOTADB || primary == SQLITE_CORRUPT;
   const bool busy = primary == SQLITE_BUSY || primary == SQLITE_LOCKED;
+  const int system = primary == SQLITE_CANTOPEN && handle ? sqlite3_system_errno(handle) : 0;
+  const bool no_descriptor = system == EMFILE || system == ENFILE;
   // A broken rule of the schema is a mistake of ours: trying again would not help.
   const bool ours = primary == SQLITE_CONSTRAINT || primary == SQLITE_MISUSE || primary == SQLITE_ERROR;
-  const ErrorCode kind = damaged ? ErrorCode::syntax : busy ? ErrorCode::unavailable : ours ? ErrorCode::internal : ErrorCode::io;
+  const ErrorCode kind = damaged ? ErrorCode::syntax : busy || no_descriptor ? ErrorCode::unavailable : ours ? ErrorCode::internal : ErrorCode::io;
   Error error(kind, std::move(doing) + " failed");
   std::string reason = handle ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
   std::string help;
@@ -30,6 +33,8 @@ Error error_of(sqlite3* handle, int code, const std::string& path, std::string d
     help = "another process holds the database; try again when it has ended";
   else if (primary == SQLITE_FULL)
     help = "the disk is full, and nothing of this step was kept; free space, or use a database file on another disk";
+  else if (no_descriptor)
+    help = "all file descriptors are in use for the moment; try again, and raise the limit of open files (LimitNOFILE, ulimit -n)";
   else if (primary == SQLITE_CANTOPEN)
     help = "check that the folder exists and may be written";
   else if (primary == SQLITE_READONLY)

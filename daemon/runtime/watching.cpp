@@ -38,7 +38,7 @@ struct Watching::Patterns {
 Watching::Watching(std::shared_ptr<const Knowledge> knowledge, const SourceConfig& config, unsigned workers, Parts parts)
     : disk_([&config] {
         PosixFileOptions options;
-        options.descriptors = static_cast<std::size_t>(config.descriptors);
+        options.descriptors = descriptors_within_limit(static_cast<std::size_t>(config.descriptors));
         return std::make_shared<PosixFileSystem>(std::move(options));
       }()),
       files_(disk_),

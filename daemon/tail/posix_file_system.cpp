@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ using parsers::Result;
 namespace {
 
 constexpr std::size_t kTakenBackAtOnce = 16;       // when the process runs out of descriptors: others need some, too
+constexpr std::size_t kKeptForOthers = 128;        // descriptors: database, connections, sinks; of a low limit, half
 constexpr std::size_t kFolderEntries = 2'000'000;  // limit: of one folder; more are not looked at
 
 Error io_error(std::string message, const std::string& path, int code) {
@@ -210,6 +212,13 @@ void PosixFileSystem::set_roots(std::vector<std::string> roots) {
 std::shared_ptr<const std::vector<std::string>> PosixFileSystem::roots() const {
   const std::lock_guard lock(mutex_);
   return roots_;
+}
+
+std::size_t descriptors_within_limit(std::size_t wanted) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::max<std::size_t>(wanted, 1);
+  const auto allowed = static_cast<std::size_t>(limit.rlim_cur);
+  return std::max<std::size_t>(std::min(wanted, allowed - std::min(kKeptForOthers, allowed / 2)), 1);
 }
 
 int PosixFileSystem::open_fd(const char* path, int flags) {

@@ -18,6 +18,9 @@ struct PosixFileOptions {
   std::size_t descriptors = 256;         // open at the same time; running out of the process's own limit lowers it for the moment
 };
 
+// Of `wanted`, as many as the process's limit of open files leaves when the database, connections and sinks have theirs; at least 1.
+std::size_t descriptors_within_limit(std::size_t wanted);
+
 class PosixFileSystem final : public FileSystem {
  public:
   explicit PosixFileSystem(PosixFileOptions options = {}) : options_(std::move(options)) {}

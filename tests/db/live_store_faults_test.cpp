@@ -1,5 +1,6 @@
 // What happens to the service's store when the world is not kind: a lock, a full disk, no permission, damage, kill -9, readers.
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -240,6 +241,27 @@ TEST_CASE("a file that may not be written is refused at the start, by name") {
   ::chmod(path.c_str(), 0600);
   CHECK(std::filesystem::exists(path));
   CHECK(LiveStore::open(path).ok());
+}
+
+TEST_CASE("without file descriptors the database is told as not to be had for the moment, and is there again afterwards") {
+  const StoreFolder folder;
+  const std::string path = folder.file("live.db");
+  REQUIRE(LiveStore::open(path).ok());
+  Child child([&](int, int) {
+    rlimit few{};
+    ::getrlimit(RLIMIT_NOFILE, &few);
+    few.rlim_cur = 32;
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    std::vector<int> taken;
+    for (int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC); fd >= 0; fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) taken.push_back(fd);
+    const auto none = db::Query::open(path);
+    if (none.ok()) return 1;
+    if (none.error().code() != ErrorCode::unavailable) return 2;
+    if (none.error().help_text().find("descriptors") == std::string::npos) return 3;
+    for (const int fd : taken) ::close(fd);
+    return db::Query::open(path).ok() ? 0 : 4;
+  });
+  CHECK(child.wait() == 0);
 }
 
 TEST_CASE("a damaged file is named; it is moved aside, whole, only when that is wanted") {

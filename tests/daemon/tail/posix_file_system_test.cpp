@@ -53,6 +53,26 @@ TEST_CASE("more files than descriptors: each gives its own back in time, and non
   }
 }
 
+TEST_CASE("files take no more descriptors than leave others theirs") {
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  struct Row {
+    rlim_t limit;
+    std::size_t wanted, given;
+  };
+  for (const Row& row : {Row{48, 2048, 24}, Row{48, 10, 10}, Row{1024, 2048, 896}, Row{1024, 512, 512}, Row{1024, 0, 1}, Row{256, 256, 128}}) {
+    CAPTURE(row.limit);
+    CAPTURE(row.wanted);
+    if (row.limit > before.rlim_max) continue;
+    rlimit now = before;
+    now.rlim_cur = row.limit;
+    ::setrlimit(RLIMIT_NOFILE, &now);
+    const std::size_t given = descriptors_within_limit(row.wanted);
+    ::setrlimit(RLIMIT_NOFILE, &before);
+    CHECK(given == row.given);
+  }
+}
+
 TEST_CASE("a process without descriptors: the files give theirs, then it is told, and afterwards all goes on") {
   const TempFolder folder;
   PosixFileSystem files;
