@@ -47,8 +47,9 @@ class Sweep {
   }
 
  private:
+  // Never before something was deleted: where finding what is old takes longer than a slice, each slice would end with nothing done.
   bool late() {
-    if (clock_() < end_) return false;
+    if (clock_() < end_ || !worked_) return false;
     slice_.more = true;
     return true;
   }
@@ -129,6 +130,7 @@ class Sweep {
       do {
         if (late()) return parsers::done();
         TRIAGE_CHECK(spool.bind(1, one.job).bind(2, one.attempt).bind(3, kSpoolLines).bind(4, one.id).run());
+        worked_ = worked_ || connection_.changes() > 0;
       } while (connection_.changes() == kSpoolLines);
     }
     for (const std::string_view sql :
@@ -141,6 +143,7 @@ class Sweep {
       TRIAGE_CHECK(statement.bind(1, one.id).run());
     }
     ++slice_.incidents;
+    worked_ = true;
     return parsers::done();
   }
 
@@ -152,6 +155,7 @@ class Sweep {
       TRIAGE_CHECK(statement.bind(1, first).bind(2, rows).run());
       const std::int64_t count = connection_.changes();
       deleted += count;
+      worked_ = worked_ || count > 0;
       if (count < rows) return parsers::done();
     }
   }
@@ -184,6 +188,7 @@ class Sweep {
   const Retention::Clock& clock_;
   const std::chrono::steady_clock::time_point end_;
   RetentionSlice& slice_;
+  bool worked_ = false;   // something was deleted in this slice
 };
 
 }  // namespace
@@ -216,7 +221,7 @@ Result<RetentionSlice> Retention::slice(const RetentionLimits& limits, TimePoint
   for (;;) {
     TRIAGE_TRY(const std::int64_t unused, connection_.pragma("freelist_count"));
     if (unused <= kKeptFreePages) return slice;
-    if (clock_() >= end) {
+    if (slice.pages > 0 && clock_() >= end) {
       slice.more = true;
       return slice;
     }

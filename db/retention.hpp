@@ -31,8 +31,9 @@ class Retention {
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
   static parsers::Result<Retention> open(const std::string& path, Clock clock = std::chrono::steady_clock::now);
 
-  // One transaction of at most about `budget`. While others hold the database for longer than a second nothing is done, and `more` is
-  // set: what is old can wait. An incident with an alert that waits or is being sent stays until that is done.
+  // One transaction of at most about `budget`; its first portion is deleted whatever the time, so that slices come to an end. While others
+  // hold the database for longer than a second nothing is done, and `more` is set: what is old can wait. An incident with an alert that
+  // waits or is being sent stays until that is done.
   parsers::Result<RetentionSlice> slice(const RetentionLimits& limits, parsers::TimePoint now,
                                         std::chrono::milliseconds budget = std::chrono::milliseconds(30));
   // Moves what stands in the -wal file into the database, without holding up the writer. To be called every second or so: the
