@@ -65,14 +65,20 @@ Result<AllocatorSnapshot> read_snapshot(ByteSource& source, const std::string& n
   return reader.finish();
 }
 
-Result<AllocatorSnapshot> load_snapshot(const std::string& path) {
+namespace {
+
+// The fault that was told first and means that bytes are missing.
+struct FirstLoss {
   std::optional<Error> fault;
-  const Tell tell = [&](Error error, Weight weight) {
+  Tell tell = [this](Error error, Weight weight) {
     if (weight == Weight::loss && !fault) fault = std::move(error);
   };
-  TRIAGE_TRY(auto input, open_input(path, {tell, {}, {}}));
+};
+
+Result<AllocatorSnapshot> load_first(std::unique_ptr<ByteSource> input, const std::string& path, FirstLoss& told) {
+  std::optional<Error>& fault = told.fault;
   std::optional<Result<AllocatorSnapshot>> found;
-  for_each_stream(std::move(input), path, tell, [&](const std::string& name, PeekedSource& stream) {
+  for_each_stream(std::move(input), path, told.tell, [&](const std::string& name, PeekedSource& stream) {
     if (found && found->ok()) return;
     auto read = read_snapshot(stream, name);
     if (!found || read.ok()) found = std::move(read);
@@ -81,6 +87,19 @@ Result<AllocatorSnapshot> load_snapshot(const std::string& path) {
   if (found) return std::move(*found);
   if (fault) return std::move(*fault);
   return Error(ErrorCode::not_found, "the archive holds no snapshot").at(Place{path, {}, {}, {}, {}});
+}
+
+}  // namespace
+
+Result<AllocatorSnapshot> load_snapshot(std::unique_ptr<ByteSource> input, const std::string& name) {
+  FirstLoss told;
+  return load_first(std::move(input), name, told);
+}
+
+Result<AllocatorSnapshot> load_snapshot(const std::string& path) {
+  FirstLoss told;
+  TRIAGE_TRY(auto input, open_input(path, {told.tell, {}, {}}));
+  return load_first(std::move(input), path, told);
 }
 
 SnapshotAnalysis analyze_snapshot(std::string file, AllocatorSnapshot snapshot, const parsers::SummaryOptions& options) {

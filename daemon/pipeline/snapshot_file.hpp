@@ -1,6 +1,7 @@
 // An allocator snapshot from a file to an analysis: what `triage snapshot` prints and what `triage scan` joins with a log.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,7 @@ struct SnapshotAnalysis {
 parsers::Result<parsers::AllocatorSnapshot> read_snapshot(ByteSource& source, const std::string& name, std::string_view head = {});
 // The first snapshot of a file, plain or packed. Errors name the file and the byte.
 parsers::Result<parsers::AllocatorSnapshot> load_snapshot(const std::string& path);
+parsers::Result<parsers::AllocatorSnapshot> load_snapshot(std::unique_ptr<ByteSource> input, const std::string& name);
 
 SnapshotAnalysis analyze_snapshot(std::string file, parsers::AllocatorSnapshot snapshot, const parsers::SummaryOptions& options = {});
 

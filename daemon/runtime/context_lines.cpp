@@ -4,7 +4,6 @@
 #include <span>
 
 #include "daemon/pipeline/newlines.hpp"
-#include "daemon/tail/read_at_file.hpp"
 #include "parsers/base/limits.hpp"
 #include "parsers/base/text.hpp"
 
@@ -49,16 +48,15 @@ Result<std::pair<std::uint64_t, std::uint64_t>> find_line(parsers::ReadAt& file,
 
 }  // namespace
 
-Result<api::Context> read_context(const std::string& path, const api::ContextQuery& query, std::optional<std::pair<std::uint64_t, std::uint64_t>> near) {
-  TRIAGE_TRY(const auto file, open_read_at(path));
+Result<api::Context> read_context(parsers::ReadAt& file, const std::string& path, const api::ContextQuery& query, std::optional<std::pair<std::uint64_t, std::uint64_t>> near) {
   api::Context out;
   out.source = path;
-  out.size = file->size();
+  out.size = file.size();
   const std::uint32_t before = std::min(query.before, kLines), after = std::min(query.after, kLines);
   std::uint64_t number = 0, offset = 0;
   if (query.line) {
     const auto from = near.value_or(std::pair<std::uint64_t, std::uint64_t>{1, 0});
-    TRIAGE_TRY(const auto place, find_line(*file, std::max<std::uint64_t>(*query.line, 1), from.first, std::min(from.second, out.size)));
+    TRIAGE_TRY(const auto place, find_line(file, std::max<std::uint64_t>(*query.line, 1), from.first, std::min(from.second, out.size)));
     number = place.first;
     offset = place.second;
   } else {
@@ -67,7 +65,7 @@ Result<api::Context> read_context(const std::string& path, const api::ContextQue
   }
   if (before > 0 && offset > 0) {
     const std::uint64_t begin = offset > kBytes ? offset - kBytes : 0;
-    TRIAGE_TRY(const std::string text, parsers::read_range(*file, begin, static_cast<std::size_t>(offset - begin)));
+    TRIAGE_TRY(const std::string text, parsers::read_range(file, begin, static_cast<std::size_t>(offset - begin)));
     std::vector<api::ContextLine> lines;
     std::size_t end = text.size();
     while (end > 0 && lines.size() < before) {
@@ -80,7 +78,7 @@ Result<api::Context> read_context(const std::string& path, const api::ContextQue
     out.lines.assign(std::make_move_iterator(lines.rbegin()), std::make_move_iterator(lines.rend()));
   }
   const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(kBytes, out.size - offset));
-  TRIAGE_TRY(const std::string text, parsers::read_range(*file, offset, most));
+  TRIAGE_TRY(const std::string text, parsers::read_range(file, offset, most));
   std::size_t at = 0;
   for (std::uint32_t i = 0; i <= after && at < text.size(); ++i) {
     const std::size_t newline = text.find('\n', at);

@@ -9,12 +9,13 @@
 
 #include "daemon/http/service_view.hpp"
 #include "db/live_rows.hpp"
+#include "parsers/snapshot/read_at.hpp"
 
 namespace triage::daemon {
 
 // near: a line at or before the wanted one and its offset, where one is known; else lines are counted from the start of the file.
-// Errors: not_found, io, unsupported (not a regular file).
-parsers::Result<api::Context> read_context(const std::string& path, const api::ContextQuery& query,
+// Errors: those of reading.
+parsers::Result<api::Context> read_context(parsers::ReadAt& file, const std::string& path, const api::ContextQuery& query,
                                            std::optional<std::pair<std::uint64_t, std::uint64_t>> near);
 
 // The same out of the lines that were kept, when the file is gone. spool: in order.

@@ -251,6 +251,7 @@ Result<std::unique_ptr<Service>> Service::start(ServiceConfig config, std::strin
   facts.severity = [&it](const std::string& kind) { return it.severity(kind); };
   facts.silences_changed = [&it] { it.housekeeping->look(); };
   facts.outbox_changed = [&it] { it.wake_sender(); };
+  facts.files = &it.watching.files();
   facts.default_year = it.config.desk.default_year;
   it.api_view = std::make_unique<ServiceApi>(it.config.database, std::move(facts), it.config.alerts.mask, it.hub);
 

@@ -12,6 +12,7 @@
 #include "daemon/pipeline/triage.hpp"
 #include "daemon/runtime/context_lines.hpp"
 #include "daemon/runtime/upload_lines.hpp"
+#include "daemon/tail/read_at_file.hpp"
 #include "db/store.hpp"
 #include "parsers/base/text.hpp"
 
@@ -157,6 +158,17 @@ Result<api::IncidentDetail> ServiceApi::incident(const std::string& id) {
   });
 }
 
+namespace {
+
+constexpr std::chrono::seconds kPatience{2};   // for one answer of a file server; a request waits for it
+
+Result<api::Context> read_watched(FileSystem& files, const std::string& path, const api::ContextQuery& query, std::optional<std::pair<std::uint64_t, std::uint64_t>> near) {
+  TRIAGE_TRY(const auto file, open_read_at(files, path, kPatience));
+  return read_context(*file, path, query, near);
+}
+
+}  // namespace
+
 Result<api::Context> ServiceApi::context(const api::ContextQuery& query) {
   return queries_.with([&](db::Query& store) -> Result<api::Context> {
     std::string source = query.source, incident;
@@ -187,7 +199,7 @@ Result<api::Context> ServiceApi::context(const api::ContextQuery& query) {
       // The name of an upload or of a member of one is no path of ours, whatever it looks like.
       if (!source.starts_with('/')) return Error(ErrorCode::not_found, "the lines of '" + source + "' are not kept");
     }
-    Result<api::Context> lines = read_context(source, query, near);
+    Result<api::Context> lines = read_watched(*facts_.files, source, query, near);
     if (!lines.ok() || (watched && watched->kind == "push")) {
       if (!watched) return std::move(lines).error();
       TRIAGE_TRY(const std::vector<db::SpoolLine> spool, store.spool(watched->id));

@@ -10,6 +10,7 @@
 #include "daemon/alert/mask.hpp"
 #include "daemon/http/service_view.hpp"
 #include "daemon/runtime/query_pool.hpp"
+#include "daemon/tail/file_system.hpp"
 #include "db/outbox.hpp"
 #include "db/query.hpp"
 #include "db/silences.hpp"
@@ -24,6 +25,7 @@ struct ServiceFacts {
   std::function<std::string(const std::string& kind)> severity;
   std::function<void()> silences_changed;
   std::function<void()> outbox_changed;
+  FileSystem* files = nullptr;           // that of the watched folders: a name may lead elsewhere since it was watched
   int default_year = 1970;
 };
 

@@ -45,6 +45,8 @@ class Watching {
   // On the thread of the dumps; what it says goes to the desk.
   void read_again(const signatures::SourceInfo& dump) { slow_->read_again(dump); }
   WatchingState state(parsers::TimePoint now) const;
+  // What the watched folders hold; thread-safe.
+  FileSystem& files() { return files_; }
   // Intakes that were let go of so far.
   std::uint64_t rested() const;
   // Gives back descriptors of files that were not read for a while.

@@ -7,6 +7,7 @@
 #include "daemon/tail/rotated_name.hpp"
 #include "daemon/tail/file_identity.hpp"
 #include "parsers/base/limits.hpp"
+#include "daemon/runtime/dump_file.hpp"
 #include "daemon/runtime/thread_name.hpp"
 
 namespace triage::daemon {
@@ -367,9 +368,9 @@ std::optional<TimePoint> Worker::pass() {
   counts_.waiting = false;
   take_orders();
   if (!dumps_.empty()) {
-    const Order dump = std::move(dumps_.front());
+    Order dump = std::move(dumps_.front());
     dumps_.pop_front();
-    read_dump(dump, now);
+    read_dump(std::move(dump), now);
   }
   for (std::size_t left = std::min(ready_.size(), kPassTurns); left > 0; --left) {
     Followed& source = *ready_.front();
@@ -576,23 +577,34 @@ void Worker::send() {
   if (!news_.empty()) desk_.push(std::exchange(news_, {}));
 }
 
-void Worker::read_dump(const Order& order, TimePoint now) {
+// To be asked for again in a moment.
+void Worker::postpone(Order order) {
+  if (later_.empty()) later_at_ = now_ + kAgain;
+  later_.push_back(std::move(order));
+}
+
+void Worker::read_dump(Order order, TimePoint now) {
   const FoundFile& file = order.file;
-  if (order.again) {
-    news_.push_back(read_dump_file(knowledge_, file.source, options_.default_year));
-    news_.back().again = true;
-    return;
+  std::optional<FileInfo> info;
+  if (!order.again) {
+    auto there = files_.info(file.path);
+    if (!there.ok() && comes_later(there.error())) return postpone(std::move(order));
+    if (!there.ok()) return;                      // gone again
+    info = *there;
+    const auto row = load_row_(file.source.name);
+    if (row.ok() && *row && (*row)->inode == info->inode && (*row)->size == info->size) return;   // the same as before: it was read
   }
-  const auto info = files_.info(file.path);
-  if (!info.ok()) return;                       // gone again
-  const auto row = load_row_(file.source.name);
-  if (row.ok() && *row && (*row)->inode == info->inode && (*row)->size == info->size) return;   // the same as before: it was read
-  SourceNews news = read_dump_file(knowledge_, file.source, options_.default_year);
-  news.row.device = info->device;
-  news.row.inode = info->inode;
-  news.row.size = news.row.offset = info->size;
-  news.row.seen_at = now;
-  counts_.bytes += news.row.size;
+  auto read = read_dump_file(knowledge_, files_, file.source, options_.default_year);
+  if (!read.ok()) return postpone(std::move(order));
+  SourceNews news = *std::move(read);
+  news.again = order.again;
+  if (info) {
+    news.row.device = info->device;
+    news.row.inode = info->inode;
+    news.row.size = news.row.offset = info->size;
+    news.row.seen_at = now;
+    counts_.bytes += news.row.size;
+  }
   news_.push_back(std::move(news));
 }
 

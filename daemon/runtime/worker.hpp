@@ -103,7 +103,7 @@ class Worker {
   void take(Followed& source, const Checkpoint& from, std::size_t size, bool partial);
   void show(Followed& source, std::string_view line, std::uint64_t offset, std::uint64_t number);
   void end_generation(Followed& source, const Checkpoint& at, std::uint64_t generation);
-  void read_dump(const Order& order, parsers::TimePoint now);
+  void read_dump(Order order, parsers::TimePoint now);
   Intake& intake_of(Followed& source);
   static std::uint64_t told(const Followed& source);
   void rest(Followed& source);
@@ -127,7 +127,8 @@ class Worker {
   std::vector<SourceNews> news_;
   std::size_t warm_ = 0;                        // Intakes
   parsers::TimePoint sweep_at_{}, now_{};
-  std::vector<Order> later_;                    // the store did not answer
+  void postpone(Order order);
+  std::vector<Order> later_;                    // the store or a file server did not answer
   parsers::TimePoint later_at_{};
   std::size_t failing_ = 0;                     // files whose last turn failed
   WorkerCounts counts_;
@@ -139,8 +140,5 @@ class Worker {
   bool stopping_ = false, ended_ = false;
   std::thread thread_;
 };
-
-// A dump of any kind, read from its file. What cannot be read is told as lost.
-SourceNews read_dump_file(std::shared_ptr<const Knowledge> knowledge, const signatures::SourceInfo& info, int default_year);
 
 }  // namespace triage::daemon

@@ -41,6 +41,9 @@ class OpenFile {
   virtual void hold(bool) {}
 };
 
+// Descriptors, or an answer of a file server: the same call may go well another time. What it was for must not count as missing.
+inline bool comes_later(const parsers::Error& error) { return error.code() == parsers::ErrorCode::unavailable || error.code() == parsers::ErrorCode::limit; }
+
 // Errors: not_found; unsupported (not a regular file, or outside the folders that may be read); unavailable (no descriptors left); limit (no
 // answer within the time that is waited for one: the same call gets it later); io.
 // Thread-safe.

@@ -1,12 +1,10 @@
 #include "daemon/tail/read_at_file.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <algorithm>
+#include <thread>
+#include <utility>
 
-#include <cerrno>
-#include <cstring>
-#include <limits>
+#include "daemon/tail/posix_file_system.hpp"
 
 namespace triage::daemon {
 
@@ -14,47 +12,72 @@ using parsers::Error;
 using parsers::ErrorCode;
 using parsers::Place;
 using parsers::Result;
+using Clock = std::chrono::steady_clock;
 
 namespace {
 
+constexpr std::chrono::milliseconds kPause(20);   // between two looks whether the answer has come
+
 class ReadAtFile final : public parsers::ReadAt {
  public:
-  ReadAtFile(int fd, std::uint64_t size, std::string path) : fd_(fd), size_(size), path_(std::move(path)) {}
-  ReadAtFile(const ReadAtFile&) = delete;
-  ReadAtFile& operator=(const ReadAtFile&) = delete;
-  ~ReadAtFile() override { ::close(fd_); }
-  std::uint64_t size() const override { return size_; }
+  ReadAtFile(FileSystem& files, std::string path, std::chrono::milliseconds patience) : files_(files), path_(std::move(path)), patience_(patience) {}
+
+  // The first time notes which file it is; later ones want the same.
+  parsers::Status open() {
+    TRIAGE_TRY(auto file, patiently<std::unique_ptr<OpenFile>>([this] { return files_.open(path_); }));
+    TRIAGE_TRY(const FileInfo info, patiently<FileInfo>([&] { return file->info(); }));
+    if (known_ && (info.device != info_.device || info.inode != info_.inode))
+      return Error(ErrorCode::not_found, "the file was replaced while it was read").at(Place{path_, {}, {}, {}, {}});
+    if (!std::exchange(known_, true)) info_ = info;
+    file_ = std::move(file);
+    return parsers::done();
+  }
+
+  std::uint64_t size() const override { return info_.size; }
+
   Result<std::size_t> read(std::uint64_t offset, std::span<char> room) override {
-    std::size_t done = 0;
-    while (done < room.size() && offset + done < size_) {
-      const ssize_t count = ::pread(fd_, room.data() + done, room.size() - done, static_cast<off_t>(offset + done));
-      if (count == 0) break;
-      if (count < 0) {
-        if (errno == EINTR) continue;
-        return Error(ErrorCode::io, "reading stopped before the end").at(Place{path_, {}, {}, offset + done, {}}).because(std::strerror(errno));
-      }
-      done += static_cast<std::size_t>(count);
+    if (offset >= info_.size) return std::size_t{0};
+    room = room.first(static_cast<std::size_t>(std::min<std::uint64_t>(room.size(), info_.size - offset)));
+    for (int turn = 0;; ++turn) {
+      auto count = patiently<std::size_t>([&] { return file_->read(offset, room); });
+      if (count.ok() || count.error().code() != ErrorCode::unavailable || turn == kTurns) return count;
+      TRIAGE_CHECK(open());   // the descriptor was taken back
     }
-    return done;
   }
 
  private:
-  int fd_;
-  std::uint64_t size_;
-  std::string path_;
+  static constexpr int kTurns = 3;
+
+  // `limit` says that the answer comes later, to the same call.
+  template <class T, class Call>
+  Result<T> patiently(Call call) const {
+    const auto end = Clock::now() + patience_;
+    for (;;) {
+      Result<T> out = call();
+      if (out.ok() || out.error().code() != ErrorCode::limit || Clock::now() >= end) return out;
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+
+  FileSystem& files_;
+  const std::string path_;
+  const std::chrono::milliseconds patience_;
+  std::unique_ptr<OpenFile> file_;
+  FileInfo info_;
+  bool known_ = false;
 };
 
 }  // namespace
 
+Result<std::unique_ptr<parsers::ReadAt>> open_read_at(FileSystem& files, const std::string& path, std::chrono::milliseconds patience) {
+  auto file = std::make_unique<ReadAtFile>(files, path, patience);
+  TRIAGE_CHECK(file->open());
+  return std::unique_ptr<parsers::ReadAt>(std::move(file));
+}
+
 Result<std::unique_ptr<parsers::ReadAt>> open_read_at(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
-  struct stat info {};
-  if (fd < 0 || ::fstat(fd, &info) != 0) {
-    const int code = errno;
-    if (fd >= 0) ::close(fd);
-    return Error(code == ENOENT ? ErrorCode::not_found : ErrorCode::io, "a file cannot be opened").at(Place{path, {}, {}, {}, {}}).because(std::strerror(code));
-  }
-  return std::unique_ptr<parsers::ReadAt>(std::make_unique<ReadAtFile>(fd, static_cast<std::uint64_t>(info.st_size), path));
+  static PosixFileSystem machine;
+  return open_read_at(machine, path, std::chrono::milliseconds(0));
 }
 
 }  // namespace triage::daemon

@@ -56,9 +56,6 @@ TailStep told(What what, std::uint64_t lost, std::string why) {
 
 TailStep idle() { return {}; }
 
-// Descriptors, or an answer of a file server: the same call may go well another time. What it was for must not count as missing.
-bool comes_later(const Error& error) { return error.code() == ErrorCode::unavailable || error.code() == ErrorCode::limit; }
-
 const TailOptions& default_options() {
   static const TailOptions options;
   return options;

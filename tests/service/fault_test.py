@@ -189,6 +189,31 @@ def few_descriptors():
     return "300 files with 48 descriptors"
 
 
+def link_in_place_of_log():
+    """Who may write logs puts a link to somebody else's file where his log was: the page must not show that file."""
+    service = Service()
+    service.write("linked")
+    wait_for("the incident", lambda: len(service.incidents("linked")) == 1)
+    incident = service.incidents("linked")[0]["id"]
+    lines = lambda: service.get(f"/api/v1/context?incident={incident}&line=1&after=90")
+    assert b"CUDA out of memory" in lines()[1], lines()
+    log = f"{service.folder}/logs/linked/rank0.log"
+    secret = service.folder + "/secret"
+    with open(secret, "w") as out:
+        out.write("root:$6$of-somebody-else:0:\n" * 200)
+    os.rename(log, service.folder + "/kept.log")
+    os.symlink(secret, log)
+    until = time.monotonic() + 3
+    while time.monotonic() < until:
+        status, body = lines()
+        assert b"of-somebody-else" not in body, (status, body[:300])
+        time.sleep(0.1)
+    spool = sqlite3.connect(f"file:{service.folder}/db/triaged.db?mode=ro", uri=True).execute("SELECT text FROM spool").fetchall()
+    assert not any(b"of-somebody-else" in str(row[0]).encode() for row in spool)
+    service.stop()
+    return "its lines are not shown"
+
+
 def long_line():
     service = Service()
     service.write("long", b"x" * (100 << 20))
@@ -420,7 +445,7 @@ def sinks_down():
     return f"{len(chat)} and {len(hook)} messages, each once, {took:.1f} s after the sinks came back"
 
 
-CASES = [sinks_down, locked_database, full_disk, wrong_reload, new_patterns, few_descriptors, long_line, xid_flood, pushed_and_killed, killed_while_pushed, read_only_database, database_turns_read_only, stop_under_load]
+CASES = [sinks_down, locked_database, full_disk, wrong_reload, new_patterns, few_descriptors, link_in_place_of_log, long_line, xid_flood, pushed_and_killed, killed_while_pushed, read_only_database, database_turns_read_only, stop_under_load]
 
 
 def main():

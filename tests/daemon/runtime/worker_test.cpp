@@ -165,6 +165,28 @@ TEST_CASE("worker: without descriptors it says so, and reads on when there are s
   CHECK(bench.worker->trouble().empty());
 }
 
+TEST_CASE("worker: a dump for which no descriptor is free is read when there is one, once") {
+  Bench bench;
+  const std::string dump = bench.folder.path() + "/rank0.pickle.gz";
+  std::filesystem::copy_file(TRIAGE_SOURCE_DIR "/tests/snapshots/capacity_forward.pickle.gz", dump);
+  bench.files.out_of_descriptors = true;
+  daemon::FoundFile file;
+  file.path = file.source.name = dump;
+  file.kind = daemon::FoundFile::Kind::dump;
+  bench.worker->follow(file);
+  bench.run(3s, false);
+  CHECK(bench.told == 0);
+  bench.files.out_of_descriptors = false;
+  bench.run(3s, false);
+  CHECK(bench.told == 1);
+  CHECK(bench.rows[0].name == dump);
+  CHECK(bench.rows[0].kind == "dump");
+  CHECK(bench.rows[0].offset == std::filesystem::file_size(dump));
+  bench.worker->follow(file);
+  bench.run(3s, false);
+  CHECK(bench.told == 1);
+}
+
 TEST_CASE("worker: a clock that is set back a day does not keep checkpoints waiting for a day") {
   Bench bench;
   bench.write("starting\n");
