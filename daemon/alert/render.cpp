@@ -100,6 +100,9 @@ std::string collective(const Json& incident) {
   std::string out = words(fault, "operation");
   for (const auto& [key, name] : {std::pair<const char*, const char*>{"culprit_ranks", "held up by rank "}, {"silent_ranks", "silent: rank "}, {"waiting_ranks", "waiting: rank "}})
     if (const std::string list = ranks(child(fault, key)); !list.empty()) join(out, "; ", name + list);
+  const Json& sets = child(fault, "one_of");
+  for (std::size_t i = 0; sets.is_array() && i < sets.size() && i < 4; ++i)
+    if (const std::string list = ranks(sets[i]); !list.empty()) join(out, "; ", "stands still: one of rank " + list);
   return out;
 }
 

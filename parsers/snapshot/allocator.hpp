@@ -76,6 +76,7 @@ struct AllocatorSnapshot {
   std::vector<SnapshotAnnotation> annotations;
   AllocatorSettings settings;
   bool has_traces = false;                        // the file has a place for traces: not the plain list of segments
+  bool events_name_pools = false;                 // PyTorch 2.12 and later
   bool segments_whole = false, traces_whole = false;
   std::uint64_t bytes = 0;                        // of the file, as far as read
   std::optional<Error> cut;                       // the file ends early or is damaged from there on

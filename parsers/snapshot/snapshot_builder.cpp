@@ -15,15 +15,15 @@ namespace {
 enum Word : TextId {
   kAction = 1, kAddr, kSize, kStream, kTime, kContext, kMetadata, kFrames, kDeviceFree, kDevice, kAddress, kTotal, kAllocated, kActive, kRequested,
   kSegmentType, kPool, kExpandable, kBlocks, kState, kName, kFilename, kLine, kStage, kSegments, kTraces, kSettings, kAnnotations, kHistory, kRealSize,
-  kConfiguration, kMaxSplit, kFxName, kFxTrace, kKeys,
+  kConfiguration, kMaxSplit, kFxName, kFxTrace, kEventPool, kKeys,
   kFirstAction = kKeys, kLastAction = kFirstAction + 8, kLarge, kSmall, kStateAllocated, kStateAwaiting, kStatePending, kStateInactive, kStart, kEnd,
   kRoundup, kGarbage,
 };
-constexpr std::array<std::string_view, 53> kWords = {
+constexpr std::array<std::string_view, 54> kWords = {
     "action", "addr", "size", "stream", "time_us", "compile_context", "user_metadata", "frames", "device_free", "device", "address", "total_size",
     "allocated_size", "active_size", "requested_size", "segment_type", "segment_pool_id", "is_expandable", "blocks", "state", "name", "filename",
     "line", "stage", "segments", "device_traces", "allocator_settings", "external_annotations", "history", "real_size", "PYTORCH_CUDA_ALLOC_CONF",
-    "max_split_size", "fx_node_name", "fx_original_trace",
+    "max_split_size", "fx_node_name", "fx_original_trace", "pool_id",
     "alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map", "segment_unmap", "snapshot", "oom",
     "large", "small", "active_allocated", "active_awaiting_free", "active_pending_free", "inactive", "START", "END",
     "roundup_power2_divisions", "garbage_collection_threshold"};
@@ -208,7 +208,10 @@ void SnapshotBuilder::add_event(const Fields& fields, Value& target, Value* pare
   event.size = fields.size(kSize);
   event.time_us = fields.number(kTime);
   event.stream = static_cast<std::uint64_t>(fields.number(kStream));
-  if (fields.has(kPool) && fields.value[kPool].kind() == Kind::pair) event.pool = pairs_[fields.value[kPool].ref()];
+  if (fields.has(kEventPool) && fields.value[kEventPool].kind() == Kind::pair) {
+    event.pool = pairs_[fields.value[kEventPool].ref()];
+    snapshot_.events_name_pools = true;
+  }
   event.compile_context = fields.text(kContext);
   event.user_metadata = fields.text(kMetadata);
   become(target, Kind::event, 0);

@@ -40,7 +40,7 @@ struct TraceEvent {
   std::int64_t size = 0;           // bytes. alloc and free: as requested, before rounding (PyTorch 2.0: the block's size); oom: the request
   std::int64_t time_us = 0;        // UTC, microseconds; 0 where the snapshot has no times (PyTorch 2.0)
   std::uint64_t stream = 0;        // cudaStream_t as a number; 0: the default stream
-  PoolId pool;                     // (0, 0) where not recorded: known for certain from the segment alone
+  PoolId pool;                     // (0, 0) where not recorded (before PyTorch 2.12)
   TextId compile_context = 0;      // "N/A", or the frame that torch.compile worked on
   TextId user_metadata = 0;        // torch.cuda.memory._set_memory_metadata
 

@@ -72,6 +72,7 @@ AllocatorBlock* CachingAllocatorModel::malloc(std::int64_t bytes, std::uint16_t 
   search.size = block_size(bytes, settings_);
   search.segment = segment_size(search.size, settings_);
   search.pool = &pool_of(stream, pool, search.size <= allocator::kSmallLimit);
+  search.expandable = settings_.expandable_segments && !traits_of(pool).own_allocator;
   search.address = address;
   search.address_bytes = address_bytes;
   if (!find_cached(search)) {
@@ -98,7 +99,7 @@ bool CachingAllocatorModel::find_cached(Search& search) {
   key.size = search.size;
   auto it = cached.lower_bound(&key);
   if (it == cached.end()) return false;
-  if ((*it)->range && settings_.expandable_segments) {
+  if ((*it)->range && search.expandable) {
     // A block at the end of the mapped part counts with the address space behind it: others are taken first.
     const auto room = [](const AllocatorBlock* block) {
       return block->size + (block->next && block->next->state == State::unmapped ? block->next->size : 0);
@@ -116,16 +117,34 @@ bool CachingAllocatorModel::find_cached(Search& search) {
   return true;
 }
 
+AllocatorBlock* CachingAllocatorModel::restore(std::int64_t bytes, std::uint16_t stream, std::uint16_t pool, std::uint64_t address) {
+  for (const bool small : {true, false}) {
+    AllocatorBlockPool& shelf = pool_of(stream, pool, small);
+    const auto found = std::find_if(shelf.cached.begin(), shelf.cached.end(), [&](const AllocatorBlock* block) { return block->address == address; });
+    if (found == shelf.cached.end() || (*found)->size < bytes) continue;
+    Search search;
+    search.size = bytes;
+    search.pool = &shelf;
+    search.found = *found;
+    search.exact = true;
+    shelf.cached.erase(found);
+    return hand_out(search, bytes);
+  }
+  return nullptr;
+}
+
 bool CachingAllocatorModel::splits(const AllocatorBlock& block, std::int64_t size) const {
   const std::int64_t rest = block.size - size;
-  if (block.pool->small || settings_.expandable_segments) return rest >= allocator::kBlockUnit;
+  const PoolTraits traits = traits_of(block.pool->number);
+  if (traits.no_split) return false;
+  if (block.pool->small || (settings_.expandable_segments && !traits.own_allocator)) return rest >= allocator::kBlockUnit;
   return size < max_split_ && rest > allocator::kSmallLimit;
 }
 
 AllocatorBlock* CachingAllocatorModel::hand_out(const Search& search, std::int64_t bytes) {
   AllocatorBlock* block = search.found;
   const bool was_split = block->split();
-  if (splits(*block, search.size)) {
+  if (search.exact ? block->size > search.size : splits(*block, search.size)) {
     AllocatorBlock* rest = block;
     block = new_block();
     block->pool = rest->pool;

@@ -75,6 +75,12 @@ class CachingAllocatorModel {
   void free_requested(AllocatorBlock* block);   // `block` is allocated
   void free_completed(AllocatorBlock* block);   // `block` is pending
   void empty_cache();
+  void empty_pool(std::uint16_t pool);    // the cached segments of one private pool alone
+  // No graph and no MemPool holds the private pool any more: every release of the cache takes it from now on.
+  void pool_done(std::uint16_t pool);
+  void set_traits(std::vector<PoolTraits> traits) { traits_ = std::move(traits); }   // by number of the pool
+  // The block at that place of a private pool, as a checkpoint of the pool puts it back; null: no cached block lies there.
+  AllocatorBlock* restore(std::int64_t bytes, std::uint16_t stream, std::uint16_t pool, std::uint64_t address);
   // A segment of the driver as it was when the recording began; blocks in use are written to `blocks` under their names. False:
   // it contradicts itself, or another segment stands there.
   bool add_segment(const StartSegment& segment, std::vector<AllocatorBlock*>& blocks);
@@ -99,11 +105,13 @@ class CachingAllocatorModel {
   bool map_block(AllocatorBlock* block, std::int64_t bytes);
   AllocatorBlock* find_expandable(const Search& search);
   AllocatorBlock* hand_out(const Search& search, std::int64_t bytes);
+  PoolTraits traits_of(std::uint16_t pool) const { return pool < traits_.size() ? traits_[pool] : PoolTraits{}; }
   bool splits(const AllocatorBlock& block, std::int64_t size) const;
   std::int64_t merge(AllocatorBlock* block, AllocatorBlock* neighbour);
   void collect_garbage();
   bool release_oversize(const Search& search);
   void release_all();
+  void release_private(std::uint16_t number);
   void release_pool(AllocatorBlockPool& pool);
   void release(AllocatorBlock* block);
   void unmap(AllocatorBlock* block);
@@ -117,6 +125,8 @@ class CachingAllocatorModel {
   std::uint64_t next_range_ = 0;
   std::vector<std::unique_ptr<AllocatorBlockPool>> pools_;
   std::unordered_map<std::uint64_t, AllocatorBlockPool*> by_key_;   // stream, number and size of a pool
+  std::vector<PoolTraits> traits_;
+  std::set<std::uint16_t> done_;                // private pools that nothing holds any more
   std::int64_t large_searches_ = 0;             // in the large default pool, while garbage collection is on
   std::vector<std::unique_ptr<AllocatorRange>> ranges_;
   std::deque<AllocatorBlock> arena_;

@@ -13,7 +13,7 @@ using State = AllocatorBlock::State;
 bool CachingAllocatorModel::from_driver(Search& search, bool retry) {
   if (retry) ++stats_.retries;
   if (limit_ && stats_.reserved.now > *limit_ - search.segment) return false;
-  if (settings_.expandable_segments) return map_range(search);
+  if (search.expandable) return map_range(search);
   if (capacity_ && stats_.reserved.now > *capacity_ - search.segment) return false;
   std::uint64_t address = 0;
   if (search.address != 0 && search.address_bytes == search.segment && addresses_.take_at(search.address, search.segment))
@@ -174,17 +174,35 @@ void CachingAllocatorModel::release_pool(AllocatorBlockPool& pool) {
   }
 }
 
-// All cached segments go back, of the default pool only. limit: the pools of destroyed graphs would go too; a trace does not
-// tell when a graph dies.
+// All cached segments go back: of the default pool, and of private ones that nothing holds any more.
 void CachingAllocatorModel::release_all() {
   const std::set<AllocatorBlock*> waiting(pending_);   // the device is synchronised first
   for (AllocatorBlock* block : waiting) free_completed(block);
   for (const bool small : {false, true})
     for (std::size_t i = 0; i < pools_.size(); ++i)
       if (pools_[i]->small == small && pools_[i]->number == 0) release_pool(*pools_[i]);
+  for (const std::uint16_t number : done_) release_private(number);
+}
+
+void CachingAllocatorModel::release_private(std::uint16_t number) {
+  for (const bool small : {true, false})
+    for (std::size_t i = 0; i < pools_.size(); ++i)
+      if (pools_[i]->small == small && pools_[i]->number == number) release_pool(*pools_[i]);
 }
 
 void CachingAllocatorModel::empty_cache() { release_all(); }
+
+void CachingAllocatorModel::pool_done(std::uint16_t pool) {
+  if (pool != 0) done_.insert(pool);
+}
+
+void CachingAllocatorModel::empty_pool(std::uint16_t pool) {
+  std::vector<AllocatorBlock*> waiting;   // its own events are synchronised first
+  for (AllocatorBlock* block : pending_)
+    if (block->pool->number == pool) waiting.push_back(block);
+  for (AllocatorBlock* block : waiting) free_completed(block);
+  release_private(pool);
+}
 
 // With max_split_size: gives oversize blocks of the stream back, the one that fits or the largest ones, until there is room.
 bool CachingAllocatorModel::release_oversize(const Search& search) {

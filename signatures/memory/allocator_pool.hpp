@@ -38,7 +38,9 @@ struct CachingAllocatorModel::Search {
   AllocatorBlockPool* pool = nullptr;
   std::uint64_t address = 0;   // where a recording saw that segment
   std::int64_t address_bytes = 0;
+  bool expandable = false;     // may be served by an expandable segment
   AllocatorBlock* found = nullptr;
+  bool exact = false;          // the block is split to the size, whatever the rules of splitting say
 };
 
 }  // namespace triage::signatures

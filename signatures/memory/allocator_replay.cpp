@@ -16,6 +16,7 @@ class Replay {
   Replay(const ReplayTrace& trace, const AllocConf& settings, const AllocatorDevice& device)
       : trace_(trace), settings_(settings), follow_(settings == recorded_settings(trace)), model_(settings, device), blocks_(trace.blocks, nullptr) {
     result_.settings = settings;
+    model_.set_traits(trace.pool_traits);
   }
 
   ReplayResult run() {
@@ -48,7 +49,8 @@ class Replay {
 
   void step(std::size_t index) {
     const AllocatorRequest& request = trace_.requests[index];
-    if (request.kind == Kind::empty_cache) return model_.empty_cache();
+    if (request.kind == Kind::empty_cache) return request.pool == 0 ? model_.empty_cache() : model_.empty_pool(request.pool);
+    if (request.kind == Kind::pool_done) return model_.pool_done(request.pool);
     if (request.kind == Kind::alloc || request.kind == Kind::failed_alloc) return allocate(index, request);
     if (request.block >= blocks_.size() || !blocks_[request.block]) return;
     AllocatorBlock* block = blocks_[request.block];
@@ -74,8 +76,11 @@ class Replay {
     while (next_address_ < trace_.addresses.size() && trace_.addresses[next_address_].request < index) ++next_address_;
     // Recorded addresses serve to follow the recording; from there on, a mixture of true and modelled ones is worse than a model.
     const bool known = follow_ && next_address_ < trace_.addresses.size() && trace_.addresses[next_address_].request == index;
-    AllocatorBlock* block =
-        known ? model_.malloc(request.bytes, request.stream, request.pool, trace_.addresses[next_address_].address,
+    AllocatorBlock* block = known && request.restored
+                                ? model_.restore(request.bytes, request.stream, request.pool, trace_.addresses[next_address_].address)
+                                : nullptr;
+    if (!block)
+      block = known ? model_.malloc(request.bytes, request.stream, request.pool, trace_.addresses[next_address_].address,
                               trace_.addresses[next_address_].bytes)
               : model_.malloc(request.bytes, request.stream, request.pool);
     note_peak();

@@ -59,13 +59,23 @@ void ReplayTraceBuilder::segment(const parsers::SnapshotSegment& segment, std::s
   known.pool = pool_of(segment.pool);
   known.large = segment.large;
   known.expandable = segment.expandable;
+  if (known.pool != 0 && !segment.expandable && out_.settings.expandable_segments) traits_of(known.pool).own_allocator = true;
   std::uint64_t address = segment.address;
   for (const parsers::SnapshotBlock& block : blocks) {
     if (!plausible(block.size)) return void(++out_.skipped);
+    if (known.pool != 0 && !segment.expandable && block.state != parsers::BlockState::inactive && !out_.settings.max_split_size &&
+        block.size - block_size(std::clamp<std::int64_t>(block.requested_size, 0, kMostBytes), out_.settings) >
+            (segment.large ? allocator::kSmallLimit : 0))
+      traits_of(known.pool).no_split = true;
     if (block.state != parsers::BlockState::inactive && last_blocks_.size() < std::numeric_limits<std::uint32_t>::max())
       last_blocks_.push_back({address, plausible(block.requested_size) ? block.requested_size : block.size, block.size, 0});
     address += static_cast<std::uint64_t>(block.size);
   }
+}
+
+PoolTraits& ReplayTraceBuilder::traits_of(std::uint16_t pool) {
+  if (out_.pool_traits.size() <= pool) out_.pool_traits.resize(std::size_t{pool} + 1);
+  return out_.pool_traits[pool];
 }
 
 void ReplayTraceBuilder::reserve(std::int64_t change) {
@@ -82,6 +92,7 @@ void ReplayTraceBuilder::add(Kind kind, const TraceEvent& event, std::uint32_t b
   request.event = event_;
   request.stream = stream_of(event.stream);
   if (kind == Kind::alloc) request.pool = pool_at(event.address, event.pool);
+  if (kind == Kind::failed_alloc) request.pool = pool_of(event.pool);
   out_.requests.push_back(request);
 }
 
@@ -92,6 +103,7 @@ void ReplayTraceBuilder::event(const TraceEvent& event) {
   } else if (event.action != TraceAction::oom && event.action != TraceAction::snapshot && !plausible(event.size)) {
     ++out_.skipped;
   } else {
+    if (event.action != TraceAction::alloc) row_.reset();
     if (release_ && !gives_back && event.action != TraceAction::free_completed) end_release(event);
     switch (event.action) {
       case TraceAction::alloc: alloc(event); break;
@@ -115,6 +127,7 @@ void ReplayTraceBuilder::alloc(const TraceEvent& event) {
     if (!known->second.pending) ++out_.skipped;
     TraceEvent freed = event;
     freed.size = known->second.bytes;
+    row_.reset();
     add(known->second.pending ? Kind::free_completed : Kind::free, freed, known->second.block);
     allocated_ -= known->second.pending ? 0 : block_size(known->second.bytes, out_.settings);
     live_.erase(known);
@@ -125,10 +138,36 @@ void ReplayTraceBuilder::alloc(const TraceEvent& event) {
     made_.reset();
   }
   add(Kind::alloc, event, out_.blocks);
+  if (out_.requests.back().pool != 0) note_restored(event.address, event.size);
   live_[event.address] = {out_.blocks, event.size, false, 0};
   ++out_.blocks;
   allocated_ += block_size(event.size, out_.settings);
   allocated_peak_ = std::max(allocated_peak_, allocated_);
+}
+
+// The last request, in a private pool. Marks the row that it ends, if it fills a segment.
+void ReplayTraceBuilder::note_restored(std::uint64_t address, std::int64_t bytes) {
+  const std::size_t at = out_.requests.size() - 1;
+  const auto size = static_cast<std::uint64_t>(bytes);
+  const auto segment = segments_.find(address);
+  if (segment != segments_.end()) {
+    row_ = Row{address, address + static_cast<std::uint64_t>(segment->second.bytes), address, at};
+  } else if (!row_ || row_->next != address || row_->first + (at - row_->first) != at) {
+    row_.reset();
+    return;
+  }
+  if (size == 0 || bytes % allocator::kBlockUnit != 0 || size > row_->end - row_->next) return row_.reset();
+  row_->next += size;
+  if (row_->next != row_->end || at == row_->first) return;
+  std::uint64_t place = row_->begin;
+  // The row's first request may have an address already: of the segment that was made for it, and then nothing is restored.
+  if (!out_.addresses.empty() && out_.addresses.back().request >= row_->first) return row_.reset();
+  for (std::size_t i = row_->first; i <= at; ++i) {
+    out_.requests[i].restored = true;
+    out_.addresses.push_back({static_cast<std::uint32_t>(i), place, out_.requests[i].bytes});
+    place += static_cast<std::uint64_t>(out_.requests[i].bytes);
+  }
+  row_.reset();
 }
 
 // The block of an event about which nothing is known yet: it was given out before the recording began.
@@ -182,14 +221,44 @@ void ReplayTraceBuilder::segment_made(const TraceEvent& event, bool mapped) {
   segment.bytes = event.size;
   segment.stream = event.stream;
   const auto last = last_.find(event.address);
-  segment.pool = !event.pool.is_default() ? pool_of(event.pool) : last != last_.end() ? last->second.pool : std::uint16_t{0};
+  if (next_made_ < made_pools_.size()) segment.pool = pool_of(made_pools_[next_made_++]);
+  else segment.pool = !event.pool.is_default() ? pool_of(event.pool) : last != last_.end() ? last->second.pool : std::uint16_t{0};
+}
+
+// A segment of that pool goes in the present release. One of a private pool goes only when nothing holds the pool any more; when that
+// began is not recorded.
+void ReplayTraceBuilder::release_of(std::uint16_t pool, const TraceEvent& event) {
+  Release& release = *release_;
+  if (pool == 0) {
+    if (release.all) return;
+    release.all = true;
+    release.requests.push_back(out_.requests.size());
+    add(Kind::empty_cache, event, 0);
+    return;
+  }
+  if (std::find(release.pools.begin(), release.pools.end(), pool) != release.pools.end()) return;
+  release.pools.push_back(pool);
+  if (pools_done_.size() <= pool) pools_done_.resize(std::size_t{pool} + 1, false);
+  const bool done = pools_done_[pool];
+  pools_done_[pool] = true;
+  if (done && release.all) return;
+  if (!done) {
+    add(Kind::pool_done, event, 0);
+    out_.requests.back().pool = pool;
+  }
+  release.requests.push_back(out_.requests.size());
+  add(Kind::empty_cache, event, 0);
+  out_.requests.back().pool = pool;
 }
 
 void ReplayTraceBuilder::segment_gone(const TraceEvent& event, bool mapped) {
   if (!release_) {
-    release_ = Release{out_.requests.size(), reserved_, 0, event.stack, 0, false};
-    add(Kind::empty_cache, event, 0);
+    release_.emplace();
+    release_->reserved = reserved_;
+    release_->stack = event.stack;
   }
+  const auto standing = segments_.find(event.address);
+  release_of(!event.pool.is_default() ? pool_of(event.pool) : !mapped && standing != segments_.end() ? standing->second.pool : pool_at(event.address, {}), event);
   if (is_empty_cache_ && event.stack != 0 && !release_->by_hand) release_->by_hand = is_empty_cache_(event.stack);
   reserve(-event.size);
   ++(mapped ? out_.recorded.segments_unmapped : out_.recorded.segments_freed);
@@ -242,7 +311,7 @@ void ReplayTraceBuilder::decide_releases() {
   bool any = false;
   for (const Release& release : releases_) {
     if (!made_room(release)) continue;
-    drop[release.request] = any = true;
+    for (const std::size_t request : release.requests) drop[request] = any = true;
     ++out_.recorded.retries;
     const std::int64_t too_much = release.reserved + release.wanted;
     if (!retry_short_of_ || too_much < *retry_short_of_) retry_short_of_ = too_much;

@@ -30,6 +30,8 @@ class ReplayTraceBuilder {
   ReplayTraceBuilder(AllocConf settings, bool frees_complete, IsEmptyCache is_empty_cache);
 
   void segment(const parsers::SnapshotSegment& segment, std::span<const parsers::SnapshotBlock> blocks);
+  // Of the segment_alloc events, in order (replay_pools.hpp). Else that of the segment which the dump has at the same address.
+  void pools_of_segments(std::vector<parsers::PoolId> pools) { made_pools_ = std::move(pools); }
   void event(const parsers::TraceEvent& event);
   ReplayTrace finish();
 
@@ -54,7 +56,9 @@ class ReplayTraceBuilder {
   };
   // Segments given back in a row: by empty_cache(), or to make room for a request.
   struct Release {
-    std::size_t request = 0;     // where it stands among the requests
+    std::vector<std::size_t> requests;       // where they stand: of the default pool, of private ones
+    bool all = false;                        // the default pool is among them: then all that may go goes
+    std::vector<std::uint16_t> pools;        // private ones
     std::int64_t reserved = 0, wanted = 0;   // reserved before, relative to the start; segment that was made next, 0 none
     std::uint32_t stack = 0, next_stack = 0; // of the first of them, and of what came next; 0: not recorded
     bool by_hand = false;        // empty_cache() stands on the stack
@@ -73,6 +77,9 @@ class ReplayTraceBuilder {
   void end_release(const parsers::TraceEvent& next);
   Live& live_before(const parsers::TraceEvent& event);
   void reserve(std::int64_t change);
+  void release_of(std::uint16_t pool, const parsers::TraceEvent& event);
+  void note_restored(std::uint64_t address, std::int64_t bytes);
+  PoolTraits& traits_of(std::uint16_t pool);
   bool made_room(const Release& release) const;
   void decide_releases();
   void rebuild_start();
@@ -91,6 +98,16 @@ class ReplayTraceBuilder {
   std::vector<std::pair<std::uint64_t, std::int64_t>> maps_;   // mapped (> 0) and unmapped (< 0) ranges, in order
   std::unordered_map<std::uint64_t, std::uint16_t> streams_;
   std::map<parsers::PoolId, std::uint16_t> pools_;
+  std::vector<parsers::PoolId> made_pools_;
+  std::size_t next_made_ = 0;
+  std::vector<bool> pools_done_;
+  // Blocks in a row that fill a segment from its start: no request is served so, only a checkpoint of a pool is put back like that.
+  struct Row {
+    std::uint64_t begin = 0, end = 0;            // of the segment
+    std::uint64_t next = 0;                      // where the next block of the row lies
+    std::size_t first = 0;                       // request
+  };
+  std::optional<Row> row_;
   std::optional<RecordedSegmentAddress> made_;   // the segment of the alloc that follows
   std::optional<Release> release_;
   std::vector<Release> releases_;

@@ -1,25 +1,12 @@
 // An allocator snapshot as the input of a replay: its stated settings, and its events in two walks.
 #include <bit>
 
+#include "signatures/memory/empty_cache_stacks.hpp"
+#include "signatures/memory/replay_pools.hpp"
 #include "signatures/memory/replay_recording.hpp"
 
 namespace triage::signatures {
-namespace {
-
 using parsers::TraceAction;
-
-// A stack on which torch.cuda.empty_cache() stands. Asked for each segment that goes; stacks are few.
-ReplayTraceBuilder::IsEmptyCache empty_cache_finder(const parsers::StackTable& stacks) {
-  return [&stacks, known = std::unordered_map<std::uint32_t, bool>()](std::uint32_t stack) mutable {
-    const auto [entry, added] = known.try_emplace(stack, false);
-    if (added)
-      for (const parsers::FrameId frame : stacks.frames_of(stack))
-        if (stacks.function_of(frame) == "empty_cache") entry->second = true;
-    return entry->second;
-  };
-}
-
-}  // namespace
 
 AllocConf snapshot_settings(const parsers::AllocatorSettings& stated) {
   AllocConf settings;
@@ -46,11 +33,13 @@ std::optional<ReplayTrace> replay_trace(const parsers::AllocatorSnapshot& snapsh
   parsers::TraceEvent event;
   for (auto cursor = trace->events(); !frees_complete && cursor.next(event);)
     frees_complete = event.action == TraceAction::free_completed;
-  ReplayTraceBuilder builder(snapshot_settings(snapshot.settings), frees_complete, empty_cache_finder(snapshot.stacks));
+  const AllocConf settings = snapshot_settings(snapshot.settings);
+  ReplayTraceBuilder builder(settings, frees_complete, EmptyCacheStacks(snapshot.stacks));
   // A trace that is cut does not lead to the state at the end: then nothing is said of the state before it.
   if (snapshot.traces_whole)
     for (const parsers::SnapshotSegment& segment : snapshot.segments)
       if (segment.device == device) builder.segment(segment, snapshot.blocks_of(segment));
+  builder.pools_of_segments(segment_pools(snapshot, device, settings));
   for (auto cursor = trace->events(); cursor.next(event);) builder.event(event);
   return builder.finish();
 }

@@ -18,7 +18,8 @@ struct AllocatorRequest {
     free,            // given back, usable at once
     free_requested,  // given back, but other streams still use it ...
     free_completed,  // ... and now they do not
-    empty_cache      // torch.cuda.empty_cache()
+    empty_cache,     // torch.cuda.empty_cache(); with a pool: of that private pool alone (its MemPool died)
+    pool_done        // the last graph or MemPool that held the private pool is gone: releases of the cache take it from now on
   };
   std::int64_t bytes = 0;      // as the program asked, not rounded
   std::uint32_t block = 0;     // names the block from its alloc to its free; 0 .. ReplayTrace::blocks - 1
@@ -27,9 +28,10 @@ struct AllocatorRequest {
   std::uint16_t stream = 0;    // index, 0 .. streams - 1
   std::uint16_t pool = 0;      // 0: the default pool; else a private pool (CUDA graphs, MemPool)
   Kind kind = Kind::alloc;
+  bool restored = false;       // put back by a checkpoint of its pool (CUDA graph trees), where it had been: nothing was searched
 };
 
-// Where the driver put a segment that was made for the request at that index.
+// Where the driver put a segment that was made for the request at that index; of a restored request: where its block lies.
 struct RecordedSegmentAddress {
   std::uint32_t request = 0;
   std::uint64_t address = 0;
@@ -51,6 +53,12 @@ struct StartSegment {
   std::vector<StartBlock> blocks;    // without gaps, in order of address
 };
 
+// What a private pool does that the settings do not say.
+struct PoolTraits {
+  bool own_allocator = false;   // MemPool(allocator=...): never expandable segments
+  bool no_split = false;        // MemPool(no_split=True): a block is never split
+};
+
 // What the allocator really did. Bytes.
 struct RecordedOutcome {
   std::int64_t reserved_peak = 0, allocated_peak = 0, start_reserved = 0, end_reserved = 0;
@@ -63,6 +71,7 @@ struct ReplayTrace {
   std::vector<AllocatorRequest> requests;
   std::vector<RecordedSegmentAddress> addresses;       // ascending in request
   std::vector<StartSegment> start;
+  std::vector<PoolTraits> pool_traits;                 // by number of the pool; shorter: the rest is usual
   std::uint32_t blocks = 0;
   std::uint16_t streams = 1, pools = 1;
   // What PyTorch could have reserved at most: reserved at the last out-of-memory + free then. Empty: none was recorded.

@@ -267,6 +267,7 @@ std::optional<CollectiveJudgement> compare_recordings(const std::vector<Item>& i
   out.recorded = true;
   out.fault = std::move(verdict->fault);
   out.desync = verdict->desync;
+  out.proven = verdict->proven;
   out.reasons = std::move(verdict->reasons);
   for (auto frame = verdict->stack.rbegin(); frame != verdict->stack.rend(); ++frame) out.frames.push_back({frame->file, frame->line, frame->function, {}});
   if (verdict->witness) {

@@ -16,6 +16,7 @@ struct CollectiveJudgement {
   const Item* witness = nullptr;        // the line that shows it best: the odd one out, else the first time-out
   std::vector<std::string> reasons;
   bool recorded = false;                // by flight recorder dumps, which know more than the lines of a log
+  bool proven = true;                   // false: too few dumps to say that a culprit does not wait itself
   const Finding* evidence = nullptr;    // the culprit's dump, and its source
   std::size_t evidence_source = 0;
   std::vector<parsers::Frame> frames;   // of the culprit's last call, else of the call that was waited in; outermost first

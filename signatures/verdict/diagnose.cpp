@@ -348,7 +348,8 @@ class Diagnoser {
     if (judged->desync && kind_is(d_.kind, "nccl.timeout")) d_.kind = "nccl.desync";
     if (!judged->fault.note.empty()) d_.reasons.push_back(judged->fault.note);
     if (!judged->recorded) return;
-    if (!judged->fault.culprit_ranks.empty()) shift_ += 0.1;
+    // That they waited is sure; for whom, a few dumps cannot prove: less than for a collective of which nobody is named.
+    if (!judged->fault.culprit_ranks.empty()) shift_ += judged->proven ? 0.1 : -0.3;
     if (d_.root.frames.empty()) d_.root.frames = judged->frames;
     if (judged->evidence == nullptr || !is_dump(*root_->finding)) return;
     d_.root.source = sources_[judged->evidence_source].source.name;
@@ -362,7 +363,7 @@ class Diagnoser {
     const auto& culprits = judged->fault.culprit_ranks;
     if (std::find(culprits.begin(), culprits.end(), *d_.root.rank) == culprits.end()) return;
     d_.reasons.push_back("the flight recorder agrees: the others waited for rank " + std::to_string(*d_.root.rank) + " in " + judged->fault.operation);
-    shift_ += 0.03;
+    shift_ += judged->proven ? 0.03 : 0.01;
   }
 
   // What core dumps of the same process add to a line of a log.

@@ -567,10 +567,33 @@ class Judge {
     }
   }
 
+  // Too many dumps are missing for their ranks to have died: not all were given.
+  bool many_silent() const {
+    const auto silent = static_cast<std::size_t>(std::count_if(nodes_.begin(), nodes_.end(), [](const Node& n) { return n.recording == nullptr; }));
+    return silent * 8 > nodes_.size();
+  }
+
+  // Whom the given dumps wait for need not be whom all wait for: one without a dump may stand in a call itself.
+  void unseen(const std::set<std::size_t>& culprits) {
+    const auto given = std::count_if(nodes_.begin(), nodes_.end(), [](const Node& n) { return n.recording != nullptr; });
+    const std::string seen = "only " + std::to_string(given) + " of " + std::to_string(nodes_.size()) + " ranks left a dump: ";
+    if (out_.desync && !culprits.empty()) {
+      out_.proven = false;
+      out_.reasons.push_back(seen + "what most of these called need not be what most ranks called; the dumps of the others would tell");
+      return;
+    }
+    std::vector<int> ranks;
+    for (const std::size_t n : culprits)
+      if (nodes_[n].recording == nullptr) ranks.push_back(nodes_[n].rank);
+    if (ranks.empty()) return;
+    out_.proven = false;
+    out_.reasons.push_back(seen + ranks_text(ranks) +
+                           " may wait for another rank; the dump of " + ranks_text(ranks) + " would tell, and then those of the ranks that it waits for");
+  }
+
   // A time-out makes every living rank dump. Few ranks without a dump, in groups with open calls, are dead; many: not all dumps were given.
   void find_dead(std::set<std::size_t>& culprits) const {
-    const auto silent = static_cast<std::size_t>(std::count_if(nodes_.begin(), nodes_.end(), [](const Node& n) { return n.recording == nullptr; }));
-    if (silent == 0 || silent * 8 > nodes_.size()) return;
+    if (many_silent()) return;
     for (const auto& [call, holders] : pending_) {
       const Holder& first = holders.front();
       for (const int rank : group_of(nodes_[first.node], *first.op).ranks)
@@ -668,6 +691,7 @@ class Judge {
     }
     if (!out_.desync)
       for (const std::size_t n : culprits) explain(n, graph);
+    if (many_silent()) unseen(culprits);
     if (!out_.desync) explain_together();
     witness(culprits);
   }

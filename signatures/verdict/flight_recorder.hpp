@@ -21,6 +21,7 @@ struct RankRecording {
 struct RecorderVerdict {
   CollectiveFault fault;                            // operation, group, number and sizes of the call that was waited in
   bool desync = false;                              // ranks called different things at one number
+  bool proven = true;                               // false: a culprit has no dump, as many others have none: it may itself wait for one of them
   std::vector<std::string> reasons;
   std::optional<int> witness;                       // a rank whose dump shows it: the first culprit with a dump, else the first that waits
   const parsers::RecordedOp* waited = nullptr;      // the call that was waited in, of a waiting rank; may be null

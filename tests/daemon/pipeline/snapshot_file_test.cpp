@@ -109,6 +109,19 @@ TEST_CASE("fragmentation names the request that did not fit and who holds the se
   CHECK(stack_text(analysis.snapshot.stacks, f.pinned[0].stack, 2).find("fragmentation") != std::string::npos);
 }
 
+// A list that keeps the logits of each step: 2,097,152 bytes, recorded on an H200; and the same loop without the list.
+TEST_CASE("a leak is told with its bytes a step and the line that keeps them") {
+  const SnapshotAnalysis leaking = analysed("lab_leak_logits");
+  const auto& leak = leaking.devices.at(0).summary.leak;
+  REQUIRE(leak);
+  CHECK(leak->bytes_per_step == 2097152);
+  REQUIRE_FALSE(leak->stacks.empty());
+  bool found = false;
+  for (const auto frame : leaking.snapshot.stacks.frames_of(leak->stacks[0].stack)) found = found || leaking.snapshot.stacks.function_of(frame) == "keep_logits";
+  CHECK(found);
+  CHECK_FALSE(analysed("lab_leak_graph").devices.at(0).summary.leak);
+}
+
 TEST_CASE("a healthy run has no growth, and its steps are marked") {
   const SnapshotAnalysis analysis = analysed("ok_train", 100);
   const DeviceSummary& s = analysis.devices.at(0).summary;

@@ -93,7 +93,8 @@ TEST_CASE("the replay under other settings gives what PyTorch's allocator gave")
 TEST_CASE("the replay under the recorded settings gives the recorded run") {
   for (const char* name : {"capacity_forward", "capacity_forward-with-checkpointing", "fragmentation", "logits_spike",
                            "megatron-oom-dense-forward", "megatron-oom-dense-nodistopt", "model_load", "ok_train",
-                           "optimizer_first_step", "other_process", "qwen3_moe"}) {
+                           "optimizer_first_step", "other_process", "qwen3_moe", "lab_graphs", "lab_leak_logits", "lab_leak_graph",
+                           "lab_expandable", "lab_fsdp2"}) {
     const std::string file = name;
     CAPTURE(file);
     const ReplayTrace trace = trace_of(file);
@@ -105,6 +106,32 @@ TEST_CASE("the replay under the recorded settings gives the recorded run") {
     CHECK(check.result.reserved_end.count() == trace.recorded.end_reserved);
     CHECK(check.same_ooms);
     CHECK_FALSE(check.result.stopped);
+  }
+}
+
+// What torch.cuda.memory_stats() said at the end of these runs (PyTorch 2.11, one H200), and that no run without graphs has private pools.
+TEST_CASE("the replay of runs with CUDA graphs, expandable segments, FSDP2 and a leak gives what memory_stats() gave") {
+  struct Row {
+    const char* name;
+    std::int64_t reserved_peak, reserved_end, allocated_peak, allocated_end;
+    int pools;
+  };
+  for (const Row& row : {Row{"lab_graphs", 121634816, 121634816, 95962112, 95437824, 4}, Row{"lab_expandable", 442499072, 232783872, 337657856, 207634432, 1},
+                         Row{"lab_fsdp2", 234881024, 234881024, 197255680, 93347840, 1}, Row{"lab_leak_logits", 257949696, 257949696, 238109184, 168837120, 1},
+                         Row{"lab_leak_graph", 174063616, 174063616, 156340224, 84971520, 1}}) {
+    CAPTURE(std::string(row.name));
+    const ReplayTrace trace = trace_of(row.name);
+    const ReplayResult result = check_replay(trace).result;
+    CHECK(result.reserved_peak.count() == row.reserved_peak);
+    CHECK(result.reserved_end.count() == row.reserved_end);
+    CHECK(result.allocated_peak.count() == row.allocated_peak);
+    CHECK(result.allocated_end.count() == row.allocated_end);
+    CHECK(trace.pools == row.pools);
+  }
+  for (const char* name : {"fragmentation", "model_load", "optimizer_first_step", "megatron-oom-dense-nodistopt", "qwen3_moe", "replay/llama-varlen.snapshot",
+                           "replay/growing.snapshot", "replay/synthetic-small.snapshot", "replay/synthetic-large.snapshot"}) {
+    CAPTURE(std::string(name));
+    CHECK(trace_of(name).pools == 1);
   }
 }
 

@@ -203,3 +203,48 @@ TEST_CASE("rank 0 given twice, and dumps of another job, do no harm") {
   REQUIRE(verdict);
   CHECK(verdict->fault.culprit_ranks == std::vector<int>{1});
 }
+
+// The public recording gpu_error_1st: 16 ranks, of which two were made to fail (12 and 14). What few of its dumps can know, and what all of them do.
+TEST_CASE("one dump, some and all of a job: what is proven") {
+  struct Row {
+    const char* name;
+    std::vector<int> given;
+    bool proven, culprits;
+  };
+  std::vector<int> all(16);
+  for (int i = 0; i < 16; ++i) all[static_cast<std::size_t>(i)] = i;
+  for (const Row& row : {Row{"one", {0}, false, true}, Row{"two", {0, 4}, false, true}, Row{"half", {0, 1, 2, 3, 4, 5, 6, 7}, false, true}, Row{"all", all, true, true}}) {
+    CAPTURE(std::string(row.name));
+    std::deque<Recording> kept;
+    std::vector<RankRecording> recordings;
+    for (const int rank : row.given) {
+      const std::string name = TRIAGE_SOURCE_DIR "/tests/parsers/snapshot/data/flight-recorder/gpu_error_1st/_dump_" + std::to_string(rank);
+      auto recording = parsers::read_flight_recorder(tests::read_file(name), name);
+      REQUIRE(recording.ok());
+      kept.push_back(std::move(recording).value());
+      recordings.push_back({rank, &kept.back()});
+    }
+    const auto verdict = judge_recordings(recordings);
+    REQUIRE(verdict);
+    CHECK(verdict->proven == row.proven);
+    CHECK(verdict->fault.culprit_ranks.empty() != row.culprits);
+    bool said = false;
+    for (const auto& reason : verdict->reasons) said = said || (reason.find("left a dump") != std::string::npos && reason.find("would tell") != std::string::npos);
+    CHECK(said != row.proven);
+  }
+}
+
+TEST_CASE("a member that left no dump is proven dead only where nearly all others left one") {
+  Ranks job(16);
+  std::vector<int> all(16);
+  for (int i = 0; i < 16; ++i) all[static_cast<std::size_t>(i)] = i;
+  job.group("0", "default_pg", all);
+  job.open({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}, "0", "all_reduce", 6);
+  const auto one = job.judge({15});
+  REQUIRE(one);
+  CHECK(one->proven);
+  CHECK(one->fault.culprit_ranks == std::vector<int>{15});
+  const auto few = job.judge({3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
+  REQUIRE(few);
+  CHECK_FALSE(few->proven);
+}

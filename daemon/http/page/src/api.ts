@@ -23,7 +23,7 @@ export interface Fix {
 }
 export interface Collective {
   operation: string | null; sequence: number | null; process_group: string | null; culprit_ranks: number[]; waiting_ranks: number[]; silent_ranks: number[];
-  note?: string | null;
+  one_of?: number[][]; note?: string | null;
 }
 export interface Found { rule: string; role: string; kind: string | null; source: string | null; line: number; count?: number; rank: number | null; captures: Record<string, unknown> }
 export interface Answer {

@@ -5,7 +5,7 @@ import {bytes, family, percent, ranges, telling, visible} from './format';
 import {Fixes} from './fixes';
 import {LogView, type Place} from './logview';
 import {markdown} from './markdown';
-import {Ranks, rankStates} from './ranks';
+import {Ranks, oneOf, rankStates} from './ranks';
 import {Silence, Verdict} from './say';
 import {Copy, Foreign, Path, Section, Stack, Time, Trouble, go, onEvent, type Part} from './shared';
 
@@ -109,7 +109,8 @@ function Whole({detail, a, load}: {detail: Detail; a: Answer; load: () => void})
           {a.first_action && <p class="first"><b>First:</b> <Foreign text={a.first_action} /></p>}
           {echoed > 0 && <p class="dim">{echoed} later {echoed === 1 ? 'line follows' : 'lines follow'} from it and {echoed === 1 ? 'is' : 'are'} no cause: {a.echoes.map((e) => `${e.kind} ${e.count}${e.ranks.length ? ' (ranks ' + ranges(e.ranks).slice(0, 60) + ')' : ''}`).join(', ')}.</p>}
           {a.collective && <p>{visible([a.collective.operation, a.collective.sequence !== null ? 'number ' + a.collective.sequence : '', a.collective.process_group ? 'group ' + a.collective.process_group : ''].filter(Boolean).join(', '))}
-            {a.collective.culprit_ranks.length > 0 && <>; waited for <b>rank {ranges(a.collective.culprit_ranks)}</b></>}{a.collective.note && <>; <Foreign text={a.collective.note} /></>}</p>}
+            {a.collective.culprit_ranks.length > 0 && <>; waited for <b>rank {ranges(a.collective.culprit_ranks)}</b></>}
+            {oneOf(a).map((set) => <>; stands still: one of <b>rank {set}</b></>)}{a.collective.note && <>; <Foreign text={a.collective.note} /></>}</p>}
         </Section>
         {a.ledger && <Section title="Where the memory went" id="ledger" extra={limit ? <span class="dim">of {bytes(limit)}</span> : null}>
           <Stack parts={ledgerParts(a.ledger)} whole={a.ledger.capacity_bytes ?? 0} label="Memory of the device" />

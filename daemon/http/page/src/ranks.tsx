@@ -3,13 +3,13 @@ import {useEffect, useRef, useState} from 'preact/hooks';
 import type {Answer} from './api';
 import {ranges} from './format';
 
-export type RankState = 'root' | 'culprit' | 'echo' | 'waiting' | 'silent' | 'other';
-const kNames: Record<RankState, string> = {root: 'failed first', culprit: 'others waited for it', echo: 'failed after it', waiting: 'waited', silent: 'printed nothing', other: 'nothing known'};
+export type RankState = 'root' | 'culprit' | 'suspect' | 'echo' | 'waiting' | 'silent' | 'other';
+const kNames: Record<RankState, string> = {root: 'failed first', culprit: 'others waited for it', suspect: 'one of these stands still', echo: 'failed after it', waiting: 'waited', silent: 'printed nothing', other: 'nothing known'};
 
 /** State of each rank that the answer or the world size names. */
 export function rankStates(a: Answer): RankState[] {
   const world = Number((a.config.world ?? {value: 0}).value) || 0;
-  const named = [...a.echoes.flatMap((e) => e.ranks), ...(a.collective ? [...a.collective.culprit_ranks, ...a.collective.waiting_ranks, ...a.collective.silent_ranks] : []),
+  const named = [...a.echoes.flatMap((e) => e.ranks), ...(a.collective ? [...a.collective.culprit_ranks, ...a.collective.waiting_ranks, ...a.collective.silent_ranks, ...(a.collective.one_of ?? []).flat()] : []),
                  ...(a.root.rank !== null ? [a.root.rank] : []), ...a.findings.map((f) => f.rank ?? -1)];
   let size = world;
   for (const r of named) if (r + 1 > size) size = r + 1;
@@ -18,10 +18,13 @@ export function rankStates(a: Answer): RankState[] {
   const mark = (ranks: number[], state: RankState) => { for (const r of ranks) if (r >= 0 && r < size) out[r] = state; };
   if (a.collective) { mark(a.collective.silent_ranks, 'silent'); mark(a.collective.waiting_ranks, 'waiting'); }
   mark(a.echoes.flatMap((e) => e.ranks), 'echo');
-  if (a.collective) mark(a.collective.culprit_ranks, 'culprit');
+  if (a.collective) { mark((a.collective.one_of ?? []).flat(), 'suspect'); mark(a.collective.culprit_ranks, 'culprit'); }
   if (a.root.rank !== null) mark([a.root.rank], 'root');
   return out;
 }
+
+/** Sets of which one rank stands still, at most four, as text. */
+export function oneOf(a: Answer): string[] { return (a.collective?.one_of ?? []).slice(0, 4).map((set) => ranges(set)); }
 
 export function Ranks({answer}: {answer: Answer}) {
   const states = rankStates(answer);

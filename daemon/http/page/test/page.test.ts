@@ -4,7 +4,7 @@ import {ago, bytes, family, ranges, shortPath, telling, utcTime, visible} from '
 import {codeBlock, escapeText, markdown} from '../src/markdown';
 import {numbered} from '../src/logview';
 import {tarOf} from '../src/tar';
-import {rankStates} from '../src/ranks';
+import {oneOf, rankStates} from '../src/ranks';
 import {costText, peakBefore, settingsOf} from '../src/fixes';
 import {echoPlaces, ledgerParts} from '../src/incident';
 import {filterQuery, readFilter} from '../src/list';
@@ -81,6 +81,10 @@ describe('incident', () => {
   it('knows the state of each rank', () => {
     expect(rankStates(answer())).toEqual(['other', 'echo', 'root', 'echo']);
     expect(rankStates(answer({config: {world: {value: 6}}, collective: {culprit_ranks: [5], waiting_ranks: [0], silent_ranks: [4]}}))).toEqual(['waiting', 'echo', 'root', 'echo', 'silent', 'culprit']);
+    const hung = answer({config: {world: {value: 6}}, root: {rank: null}, echoes: [], collective: {culprit_ranks: [], waiting_ranks: [0, 1, 4, 5], silent_ranks: [], one_of: [[1, 4], [5]]}});
+    expect(rankStates(hung)).toEqual(['waiting', 'suspect', 'other', 'other', 'suspect', 'suspect']);
+    expect(oneOf(hung)).toEqual(['1, 4', '5']);
+    expect(oneOf(answer())).toEqual([]);
   });
   it('makes the bars of ledger and fixes', () => {
     const ledger: any = {capacity_bytes: 100, free_bytes: 5, tried_bytes: 20, in_use_bytes: 85, allocated_bytes: 70, reserved_unallocated_bytes: 10, outside_pytorch_bytes: 5, limit_bytes: null, other_processes: [{pid: 1, bytes: 10}]};
