@@ -115,7 +115,6 @@ class Scan {
           scan_file(*worker, *next->slot);
         else
           scan_block(*worker, *next->job, next->sequence, std::move(next->block));
-        keep_spare(std::exchange(worker->scratch.block, {}));
       } catch (const std::bad_alloc&) {
         if (next->job) fail(*next->job);
         add_error(next->slot ? *next->slot : next->job->slot, out_of_memory(files_[next->slot ? *next->slot : next->job->slot]));
@@ -136,11 +135,17 @@ class Scan {
 
   bool stopped() const { return options_.stop && options_.stop(); }
 
-  // A block's memory, for a worker that gave one away.
+  // Memory of blocks goes from who took one to who cuts the next: made anew, each would be cleared and faulted in page by page.
   void keep_spare(Block&& block) {
     if (block.bytes.empty()) return;
     const std::lock_guard guard(lock_);
     if (spare_blocks_.size() < workers_ * kBlocksAThread) spare_blocks_.push_back(std::move(block));
+  }
+  void use_spare(BlockCutter& cutter) {
+    const std::lock_guard guard(lock_);
+    if (spare_blocks_.empty()) return;
+    cutter.recycle(std::move(spare_blocks_.back()));
+    spare_blocks_.pop_back();
   }
 
   // A block that waits for a scanner, else a file that nobody reads yet. Nothing when no more of either can come.
@@ -212,7 +217,7 @@ class Scan {
       const bool last = block.last;
       const std::uint64_t sequence = job->next_read++;
       if (last || !hand_over(job, sequence, block)) scan_block(worker, *job, sequence, std::move(block));
-      job->cutter.recycle(std::exchange(worker.scratch.block, {}));
+      if (!job->cutter.has_spare()) use_spare(job->cutter);
       if (last || !keep_bounded(worker, *job)) return;
       block = read_block(*job, text, slot);
     }
@@ -241,10 +246,6 @@ class Scan {
     const std::lock_guard guard(lock_);
     if (workers_ < 2 || ready_.size() > idle_) return false;
     ready_.push_back({std::nullopt, job, sequence, std::move(block)});
-    if (!spare_blocks_.empty()) {
-      job->cutter.recycle(std::move(spare_blocks_.back()));
-      spare_blocks_.pop_back();
-    }
     changed_.notify_one();
     return true;
   }
@@ -296,11 +297,13 @@ class Scan {
     }
     for (;;) {
       job.intake->take(scanned, worker.scanner.matcher());
+      const bool last = scanned.block.last;
+      keep_spare(std::exchange(scanned.block, {}));
       const std::lock_guard guard(job.lock);
       for (auto& [at, what] : job.losses)
         if (at <= job.next_taken) job.intake->lose(std::exchange(what, {}), 0);
       std::erase_if(job.losses, [&](const auto& loss) { return loss.first <= job.next_taken; });
-      if (scanned.block.last) *job.result = job.intake->finish();
+      if (last) *job.result = job.intake->finish();
       ++job.next_taken;
       job.advanced.notify_all();
       const auto next = job.waiting.find(job.next_taken);

@@ -32,6 +32,7 @@ class BlockCutter {
   Block finish();
   // Gives a block's memory back for re-use.
   void recycle(Block&& block);
+  bool has_spare() const { return !spare_.empty(); }
 
  private:
   Block cut(std::size_t size);

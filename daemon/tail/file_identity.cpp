@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 
 #include "daemon/pipeline/newlines.hpp"
 
@@ -60,7 +59,7 @@ parsers::Status advance(OpenFile& file, Checkpoint& checkpoint, std::string_view
     const std::size_t before = wanted - checked.size();
     TRIAGE_TRY(const std::size_t count, file.read(checkpoint.offset - before, std::span(room.data(), before)));
     if (count < before) return parsers::Error(parsers::ErrorCode::unavailable, "the file was cut while it was read");
-    std::memcpy(room.data() + before, checked.data(), checked.size());
+    checked.copy(room.data() + before, checked.size());   // empty ones may be nowhere, which memcpy must not be given
     checked = {room.data(), wanted};
   }
   checkpoint.offset = offset;
