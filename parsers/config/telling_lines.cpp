@@ -22,7 +22,7 @@ constexpr std::string_view kTriggers[] = {
     "CUDA device ('",
     "(UUID: GPU-",
     "Num processes: ",
-    ", MEMBER: ",
+    "distributed: GLOBAL_RANK: ",
     "Max memory: ",
     "trainable params: ",
     "Gradient checkpointing enabled",

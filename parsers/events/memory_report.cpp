@@ -193,7 +193,7 @@ std::optional<MemoryReport> read_memory_report(const Record& record) {
 
 std::span<const std::string_view> memory_report_literals() {
   static constexpr std::array<std::string_view, 9> kLiterals{"memory (MB) |", "mem-allocated-", "Max_MA ",        "memory: ", "max_memory_",
-                                                             "Using (GB) ",   "| mem ",         " GiB reserved ", "peak memory"};
+                                                             "Using (GB) ",   " | mem ",        " GiB reserved ", "peak memory"};
   return kLiterals;
 }
 

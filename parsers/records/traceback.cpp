@@ -125,9 +125,9 @@ std::optional<NativeHead> read_native_head(std::string_view text) {
 }  // namespace
 
 std::span<const std::string_view> TracebackAssembler::triggers() {
-  static constexpr std::array<std::string_view, 18> kTriggers = {
-      kHeader, "File \"", "File \\\"", "Fatal Python error: ", "(most recent call first)", "terminate called ", "terminating due to uncaught exception",
-      "Exception raised from ", "Caught signal ", "received by PID ", "Assertion `", "#0  0x", "Program terminated with signal",
+  static constexpr std::array<std::string_view, 17> kTriggers = {
+      kHeader, "\", line ", "Fatal Python error: ", "(most recent call first)", "terminate called ", "terminating due to uncaught exception",
+      "Exception raised from ", "Caught signal ", "received by PID ", "Assertion `", "#0  0x0000", "Program terminated with signal",
       "received signal SIG", "RayTaskError(", "Exception ignored in", "\xe2\x94\x82 \xe2\x9d\xb1 ", "\xe2\x95\xb0\xe2\x94\x80\xe2\x94\x80\xe2\x94\x80"};
   return kTriggers;
 }

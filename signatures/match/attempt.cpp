@@ -29,8 +29,9 @@ void find_literals(const SignatureSet& set, LineTrial& trial) {
     for (const LiteralHit& hit : hits) {
       const std::vector<std::uint32_t>& rules = index->rules_of[hit.literal];
       trial.rules.insert(trial.rules.end(), rules.begin(), rules.end());
-      const std::string& text = index->scanner->literals()[hit.literal].text;
-      if (std::find(trial.literals.begin(), trial.literals.end(), text) == trial.literals.end()) trial.literals.push_back(text);
+      std::string text = index->scanner->literals()[hit.literal].text;
+      if (text.front() == '\n') text.erase(0, 1);   // the start of a line
+      if (std::find(trial.literals.begin(), trial.literals.end(), text) == trial.literals.end()) trial.literals.push_back(std::move(text));
     }
   }
   trial.rules.insert(trial.rules.end(), compiled.always_advice().begin(), compiled.always_advice().end());

@@ -6,7 +6,7 @@
 
 namespace triage::signatures {
 
-// Lines of healthy logs of several frameworks, each ended by '\n', lower case. Static storage.
+// Lines of healthy logs of several frameworks, each ended by '\n', as the programs print them. Static storage.
 std::string_view background();
 
 // How often the text stands in background(), without regard to case (ASCII). An empty text: 0.

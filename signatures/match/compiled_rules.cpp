@@ -83,6 +83,13 @@ class RuleCompiler {
   std::vector<Error>& faults_;
 };
 
+// Two bytes and more of one line; '\n' may stand in front, for the start of a line, where GramFilter looks for it.
+bool can_be_looked_for(std::string_view literal) {
+  if (literal.size() < LiteralScanner::kLeast) return false;
+  const std::size_t end = literal.find_last_of('\n');
+  return end == std::string_view::npos || (end == 0 && literal.size() >= GramFilter::kLeast);
+}
+
 class IndexBuilder {
  public:
   // The lists of rules and of extra literals that this literal stands for.
@@ -132,14 +139,14 @@ CompiledRules::CompiledRules(std::span<const Signature> signatures, std::span<co
       continue;
     }
     for (const Literal& literal : *own) {
-      if (literal.text.size() < LiteralScanner::kLeast || literal.text.find('\n') != std::string::npos)
+      if (!can_be_looked_for(literal.text))
         faults.push_back(Error(ErrorCode::syntax, "rule '" + rule.id + "': the literal '" + literal.text + "' cannot be looked for").at(rule.place).help("two bytes at least, all on one line"));
       else
         (rule.role == Role::advice ? quiet : loud).add(literal).first.push_back(i);
     }
   }
   for (std::uint32_t i = 0; i < extra.size(); ++i) {
-    if (extra[i].size() < LiteralScanner::kLeast || extra[i].find('\n') != std::string_view::npos)
+    if (!can_be_looked_for(extra[i]))
       faults.push_back(Error(ErrorCode::internal, "the literal '" + std::string(extra[i]) + "' of a reader cannot be looked for"));
     else
       loud.add({std::string(extra[i]), false}).second.push_back(i);

@@ -1,7 +1,9 @@
 #include "signatures/match/gram_filter.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <tuple>
 #include <unordered_map>
 
 #include "parsers/base/text.hpp"
@@ -10,45 +12,77 @@
 namespace triage::signatures {
 namespace {
 
-constexpr std::size_t kGram = 4;
+constexpr std::size_t kIndexed = 4;  // bytes that choose the word
+constexpr std::size_t kGram = 6;     // bytes looked at
 constexpr std::size_t kLongestStride = 13;
 constexpr std::size_t kWindow = 8;   // bytes compared before the literal is
-constexpr std::size_t kHead = 4096;  // bytes of a literal that grams are taken of
+constexpr std::size_t kHead = 120;   // bytes of a literal that grams are taken of
+constexpr std::size_t kLanes = 4;    // places of one turn of the pass
+constexpr std::size_t kTurns = 512;  // turns before what passed is verified
+constexpr int kFactors = 24;         // hashes that are tried
 
-std::uint32_t gram_at(const char* p) {
+std::uint32_t four_at(const char* p) {
   std::uint32_t v;
   std::memcpy(&v, p, sizeof v);
   return v;
 }
-// Letters of both cases fall together; so do some other pairs, which the comparison tells apart.
-std::uint32_t folded(std::uint32_t gram) { return gram | 0x20202020u; }
-std::uint64_t window_at(const char* p) {
+std::uint64_t eight_at(const char* p) {
   std::uint64_t v;
   std::memcpy(&v, p, sizeof v);
-  return v | 0x2020202020202020u;
+  return v;
 }
+constexpr std::uint64_t kFold = 0x2020202020202020u;   // letters of both cases fall together; so do some other pairs
 
-// Of the places `residue`, `residue + stride`, ... in the text the one whose gram is rarest in healthy logs. Of a short text, in which no
-// gram stands at such a place, the one with three bytes of it: one before its first, or three before its end.
-int rarest_gram(std::string_view text, std::size_t residue, std::size_t stride, const std::unordered_map<std::uint32_t, unsigned>& counts) {
-  if (residue + kGram > text.size()) return residue + kGram - 1 == text.size() ? static_cast<int>(residue) : -1;
-  std::size_t best = residue;
-  unsigned least = ~0u;
-  for (std::size_t at = residue; at + kGram <= text.size(); at += stride) {
-    const auto found = counts.find(folded(gram_at(text.data() + at)));
-    const unsigned count = found == counts.end() ? 0 : found->second;
-    if (count < least) {
-      least = count;
-      best = at;
-    }
+// How often pieces of 3 to 6 bytes stand in healthy logs, without regard to case.
+class PieceCounts {
+ public:
+  PieceCounts() {
+    const std::string_view healthy = background();
+    for (std::size_t size = kLeast; size <= kGram; ++size)
+      for (std::size_t i = 0; i + size <= healthy.size(); ++i) ++counts_[key(healthy.substr(i, size))];
   }
-  return static_cast<int>(best);
+
+  unsigned of(std::string_view piece) const {
+    const auto found = counts_.find(key(piece));
+    return found == counts_.end() ? 0 : found->second;
+  }
+  // Of all pieces of three bytes in the text.
+  unsigned parts(std::string_view text) const {
+    unsigned sum = 0;
+    for (std::size_t i = 0; i + kLeast <= text.size(); ++i) sum += of(text.substr(i, kLeast));
+    return sum;
+  }
+
+ private:
+  static constexpr std::size_t kLeast = 3;
+  static std::uint64_t key(std::string_view piece) {
+    std::uint64_t v = 0;
+    std::memcpy(&v, piece.data(), piece.size());
+    return v | kFold | std::uint64_t{piece.size()} << 60;
+  }
+
+  std::unordered_map<std::uint64_t, unsigned> counts_;
+};
+
+// Of the places `residue`, `residue + stride`, ... in the text the one whose gram is rarest in healthy logs; the more bytes of it are known the
+// better. -1: no gram stands at such a place.
+int rarest_place(std::string_view text, std::size_t residue, std::size_t stride, const PieceCounts& counts) {
+  int best = -1;
+  std::tuple<unsigned, std::size_t, unsigned> least;
+  for (std::size_t at = residue; at + kIndexed <= text.size(); at += stride) {
+    const std::string_view gram = text.substr(at, kGram);
+    const std::tuple<unsigned, std::size_t, unsigned> now(counts.of(gram), kGram - gram.size(), counts.parts(gram));
+    if (best >= 0 && now >= least) continue;
+    best = static_cast<int>(at);
+    least = now;
+  }
+  return best;
 }
 
-// All grams that can stand at the place: letters in both cases if `caseless`, any byte outside the text.
+// The four bytes from the place: letters in both cases if `caseless`, any byte outside the text.
 std::vector<std::uint32_t> spellings(std::string_view text, int place, bool caseless) {
   std::vector<std::uint32_t> out{0};
-  for (int byte = 0; byte < static_cast<int>(kGram); ++byte) {
+  for (int byte = 0; byte < static_cast<int>(kIndexed); ++byte) {
     std::vector<std::uint32_t> choices;
     const int at = place + byte;
     if (at < 0 || at >= static_cast<int>(text.size())) {
@@ -66,6 +100,17 @@ std::vector<std::uint32_t> spellings(std::string_view text, int place, bool case
   return out;
 }
 
+// The bits of the fifth and sixth byte in their halves of the word; the five low bits of a byte are the same for both cases of a letter.
+std::uint64_t bits_of(std::string_view text, int place) {
+  std::uint64_t out = 0;
+  for (std::size_t half = 0; half < 2; ++half) {
+    const std::size_t at = static_cast<std::size_t>(place + static_cast<int>(kIndexed + half));
+    const std::uint64_t bits = at < text.size() ? std::uint64_t{1} << (static_cast<unsigned char>(text[at]) & 31) : 0xffffffffu;
+    out |= bits << (32 * half);
+  }
+  return out;
+}
+
 }  // namespace
 
 bool stands_at(const Literal& literal, std::string_view text, std::size_t at) {
@@ -77,86 +122,119 @@ bool stands_at(const Literal& literal, std::string_view text, std::size_t at) {
 GramFilter::GramFilter(std::vector<Literal> literals, std::vector<std::uint32_t> numbers) : literals_(std::move(literals)), numbers_(std::move(numbers)) {
   if (literals_.empty()) return;
   std::size_t shortest = literals_.front().text.size();
-  for (const Literal& literal : literals_) shortest = std::min(shortest, literal.text.size());
-  stride_ = std::clamp(shortest, kWindow, kLongestStride + kGram - 1) - (kGram - 1);
-
-  std::unordered_map<std::uint32_t, unsigned> counts;
-  const std::string_view healthy = background();
-  for (std::size_t i = 0; i + kGram <= healthy.size(); ++i) ++counts[folded(gram_at(healthy.data() + i))];
-
-  struct Row {
-    std::uint32_t slot;
-    Entry entry;
-  };
-  std::vector<Row> rows;
   for (std::uint32_t i = 0; i < literals_.size(); ++i) {
-    const std::string& text = literals_[i].text;
-    const std::string_view head = std::string_view(text).substr(0, kHead);
-    for (std::size_t k = 0; k < stride_; ++k) {
-      Entry entry;
-      entry.literal = i;
-      entry.place = rarest_gram(head, k, stride_, counts);
-      entry.windowed = head.size() >= kWindow;
-      if (entry.windowed) {
-        entry.skip = static_cast<std::uint32_t>(std::min(static_cast<std::size_t>(entry.place), head.size() - kWindow));
-        entry.window = window_at(text.data() + entry.skip);
-      }
-      for (const std::uint32_t gram : spellings(head, entry.place, literals_[i].caseless)) rows.push_back({slot(gram), entry});
-    }
+    shortest = std::min(shortest, literals_[i].text.size());
+    if (literals_[i].text.front() == '\n') line_starts_.push_back(i);
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.slot < b.slot; });
-  table_.assign((std::size_t{1} << kTableBits) / 32, 0);
+  stride_ = std::clamp(shortest, kWindow, kLongestStride + kIndexed - 1) - (kIndexed - 1);
+  std::vector<Gram> all = grams();
+  choose_table(all);
+  std::stable_sort(all.begin(), all.end(), [this](const Gram& a, const Gram& b) { return word_of(a.bytes, factor_) < word_of(b.bytes, factor_); });
   first_.assign(table_.size() + 1, 0);
-  for (const Row& row : rows) {
-    table_[row.slot / 32] |= 1u << (row.slot % 32);
-    ++first_[row.slot / 32 + 1];
-    entries_.push_back(row.entry);
+  entries_.reserve(all.size());
+  for (const Gram& gram : all) {
+    ++first_[word_of(gram.bytes, factor_) + 1];
+    entries_.push_back(gram.entry);
   }
   for (std::size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];
 }
 
-void GramFilter::check(std::string_view block, std::size_t at, std::uint32_t slot, std::vector<LiteralHit>& out) const {
-  const std::size_t word = slot / 32;
+std::vector<GramFilter::Gram> GramFilter::grams() const {
+  static const PieceCounts counts;
+  std::vector<Gram> out;
+  for (std::uint32_t i = 0; i < literals_.size(); ++i) {
+    const std::string_view head = std::string_view(literals_[i].text).substr(0, kHead);
+    for (std::size_t residue = 0; residue < stride_; ++residue) {
+      Gram gram;
+      gram.entry.literal = i;
+      const int place = rarest_place(head, residue, stride_, counts);
+      gram.entry.place = static_cast<std::int16_t>(place);
+      gram.entry.windowed = head.size() >= kWindow;
+      if (gram.entry.windowed) {
+        const int window = std::min(place, static_cast<int>(head.size() - kWindow));
+        gram.entry.skip = static_cast<std::int8_t>(window - place);
+        gram.entry.window = eight_at(head.data() + window) | kFold;
+      }
+      gram.bits = bits_of(head, place);
+      for (const std::uint32_t bytes : spellings(head, place, literals_[i].caseless)) {
+        gram.bytes = bytes;
+        out.push_back(gram);
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<std::uint64_t> GramFilter::table_of(const std::vector<Gram>& grams, std::uint32_t factor) {
+  std::vector<std::uint64_t> out(std::size_t{1} << kWordBits, 0);
+  for (const Gram& gram : grams) out[word_of(gram.bytes, factor)] |= gram.bits;
+  return out;
+}
+
+void GramFilter::choose_table(const std::vector<Gram>& grams) {
+  const std::string_view healthy = background();
+  std::size_t least = 0;
+  std::uint32_t factor = 0x9E3779B1u;   // 2^32 over the golden ratio
+  for (int i = 0; i < kFactors; ++i, factor = factor * 0x915F77F5u + 0x6D2B79F4u) {
+    std::vector<std::uint64_t> table = table_of(grams, factor);
+    std::size_t passed = 0;
+    for (std::size_t at = 0; at + 8 <= healthy.size(); ++at) passed += passes(table[word_of(four_at(healthy.data() + at), factor)], eight_at(healthy.data() + at));
+    if (i > 0 && passed >= least) continue;
+    least = passed;
+    factor_ = factor;
+    table_ = std::move(table);
+  }
+}
+
+void GramFilter::verify(std::string_view block, std::size_t at, std::uint32_t word, std::vector<LiteralHit>& out) const {
   for (std::uint32_t i = first_[word]; i < first_[word + 1]; ++i) {
     const Entry& entry = entries_[i];
-    if (entry.place > 0 && at < static_cast<std::size_t>(entry.place)) continue;
-    const std::size_t start = entry.place < 0 ? at + 1 : at - static_cast<std::size_t>(entry.place);
-    if (entry.windowed) {
-      const std::size_t window = start + entry.skip;
-      if (window + kWindow > block.size() || window_at(block.data() + window) != entry.window) continue;
-    }
-    if (stands_at(literals_[entry.literal], block, start)) out.push_back({std::max(at, start), numbers_[entry.literal]});
+    if (static_cast<std::ptrdiff_t>(at) < entry.place) continue;
+    const std::size_t window = at + static_cast<std::size_t>(static_cast<std::ptrdiff_t>(entry.skip));
+    if (entry.windowed && (window + kWindow > block.size() || (eight_at(block.data() + window) | kFold) != entry.window)) continue;
+    const std::size_t start = at - static_cast<std::size_t>(static_cast<std::ptrdiff_t>(entry.place));
+    const Literal& literal = literals_[entry.literal];
+    if (stands_at(literal, block, start)) out.push_back({std::max(at, literal.text.front() == '\n' ? start + 1 : start), numbers_[entry.literal]});
   }
 }
 
 void GramFilter::scan(std::string_view block, std::vector<LiteralHit>& out) const {
   if (literals_.empty()) return;
+  for (const std::uint32_t i : line_starts_)
+    if (stands_at({literals_[i].text.substr(1), literals_[i].caseless}, block, 0)) out.push_back({0, numbers_[i]});
   const char* const data = block.data();
-  const std::uint32_t* const table = table_.data();
+  const std::uint64_t* const table = table_.data();
   const std::size_t stride = stride_;
-  const auto bit = [table](std::uint32_t s) { return table[s >> 5] >> (s & 31); };
+  const std::uint32_t factor = factor_;
+  const auto look = [=](std::size_t at) {
+    const std::uint64_t eight = eight_at(data + at);
+    return passes(table[word_of(static_cast<std::uint32_t>(eight), factor)], eight);
+  };
+  const std::size_t turn = kLanes * stride;
+  const std::size_t reach = (kLanes - 1) * stride + sizeof(std::uint64_t);   // bytes that a turn reads
+  std::array<std::size_t, kTurns + 1> passed;
+  std::array<std::size_t, kTurns * kLanes + 1> places;
   std::size_t at = 0;
-  for (; at + 3 * stride + kGram <= block.size(); at += 4 * stride) {
-    const std::uint32_t a = slot(gram_at(data + at));
-    const std::uint32_t b = slot(gram_at(data + at + stride));
-    const std::uint32_t c = slot(gram_at(data + at + 2 * stride));
-    const std::uint32_t d = slot(gram_at(data + at + 3 * stride));
-    if (((bit(a) | bit(b) | bit(c) | bit(d)) & 1) == 0) [[likely]]
-      continue;
-    if (bit(a) & 1) check(block, at, a, out);
-    if (bit(b) & 1) check(block, at + stride, b, out);
-    if (bit(c) & 1) check(block, at + 2 * stride, c, out);
-    if (bit(d) & 1) check(block, at + 3 * stride, d, out);
+  while (at + reach <= block.size()) {
+    const std::size_t turns = std::min(kTurns, (block.size() - at - reach) / turn + 1);
+    std::size_t found = 0;
+    for (std::size_t i = 0; i < turns; ++i, at += turn) {
+      passed[found] = at;
+      found += look(at) | look(at + stride) | look(at + 2 * stride) | look(at + 3 * stride);
+    }
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < found; ++i)
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        places[count] = passed[i] + lane * stride;
+        count += look(places[count]);
+      }
+    for (std::size_t i = 0; i < count; ++i) verify(block, places[i], word_of(four_at(data + places[i]), factor), out);
   }
-  for (; at + kGram <= block.size(); at += stride) {
-    const std::uint32_t s = slot(gram_at(data + at));
-    if (bit(s) & 1) check(block, at, s, out);
-  }
-  // The last three bytes can be those of a short literal.
-  if (at + kGram - 1 == block.size()) {
-    std::uint32_t gram = 0;
-    std::memcpy(&gram, data + at, kGram - 1);
-    check(block, at, slot(gram), out);
+  for (; at + kIndexed <= block.size(); at += stride) {
+    std::array<char, sizeof(std::uint64_t)> last{};
+    std::memcpy(last.data(), data + at, std::min(last.size(), block.size() - at));
+    const std::uint32_t word = word_of(four_at(last.data()), factor);
+    if (passes(table[word], eight_at(last.data()))) verify(block, at, word, out);
   }
 }
 

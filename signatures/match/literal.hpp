@@ -13,7 +13,7 @@
 namespace triage::signatures {
 
 struct Literal {
-  std::string text;       // bytes, no '\n'
+  std::string text;       // bytes of one line; '\n' in front: at the start of a line
   bool caseless = false;  // ASCII letters of either case stand for each other
 
   friend auto operator<=>(const Literal&, const Literal&) = default;

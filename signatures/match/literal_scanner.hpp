@@ -1,4 +1,4 @@
-// Finds all literals of a set in a block: GramFilter for those of 6 bytes and more, Vectorscan for shorter ones (no shipped rule that is
+// Finds all literals of a set in a block: GramFilter for those of 7 bytes and more, Vectorscan for shorter ones (no shipped rule that is
 // looked for in every byte has one), or a table of byte pairs where Vectorscan is not there.
 #pragma once
 

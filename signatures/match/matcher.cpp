@@ -114,7 +114,7 @@ std::string_view SignatureSet::engine() const { return compiled_->loud().scanner
 std::vector<std::string> SignatureSet::literals() const {
   std::set<std::string> out;
   for (const LiteralIndex* index : {&compiled_->loud(), &compiled_->quiet()})
-    for (const Literal& literal : index->scanner->literals()) out.insert(literal.text);
+    for (const Literal& literal : index->scanner->literals()) out.insert(literal.text.substr(literal.text.front() == '\n' ? 1 : 0));
   return {out.begin(), out.end()};
 }
 

@@ -7,12 +7,16 @@ Makes two Megatron-like logs: `rare` (three failures in all) and `heavy` (one li
 ripgrep and re look for are those of our first pass (`triage rules literals`). Each figure is the best of the repeats, in MB/s of 1e6
 bytes; ratios are to ripgrep on one thread. What the machine itself gives stands beside: `wc -l` counts newlines, and two scans of one core
 each, at the same time, are what two cores can do at most that share a memory and, in many virtual machines, one real core.
+Last, on `rare`: all rules beside 80 of them (spread over all families; the others switched off by a rule file), one core, in turns,
+processor time.
 """
 import argparse
 import os
 import random
 import re
+import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -79,6 +83,46 @@ def best_pair(repeat, first, second):
     return min(times)
 
 
+FEW = 80
+
+
+def few_rules(triage, folder):
+    """A rule file that leaves 80 shipped rules; what the program waits for besides stays."""
+    listed = subprocess.run([triage, "rules", "list"], capture_output=True, text=True, check=True).stdout.splitlines()
+    ids = [line.split()[0] for line in listed if re.match(r"[a-z0-9_]+\.", line)]
+    kept = {ids[i * len(ids) // FEW] for i in range(FEW)}
+    path = os.path.join(folder, "few.yaml")
+    with open(path, "w", encoding="utf-8") as out:
+        out.writelines(f"- {{id: {name}, disable: true}}\n" for name in ids if name not in kept)
+    return path, len(ids)
+
+
+def processor_time(command):
+    """User and system seconds of a command."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def compare_rules(triage, path, size, folder, repeat):
+    few, count = few_rules(triage, folder)
+    command = ["taskset", "-c", "0", triage, "scan", "--threads", "1"]
+    empty = os.path.join(folder, "empty.log")
+    open(empty, "wb").close()
+    times = {"all": [], "few": [], "start": [], "start few": []}
+    for _ in range(repeat):
+        times["all"].append(processor_time(command + [path]))
+        times["few"].append(processor_time(command + ["--rules", few, path]))
+        times["start"].append(processor_time(command + [empty]))
+        times["start few"].append(processor_time(command + ["--rules", few, empty]))
+    least = {name: min(t) for name, t in times.items()}
+    everything, some = least["all"] - least["start"], least["few"] - least["start few"]
+    pairs = statistics.median(a / b for a, b in zip(times["all"], times["few"]))
+    print(f"rare     {count} rules {size / everything / 1e6:.0f} MB/s, {FEW} rules {size / some / 1e6:.0f} MB/s of processor time without start: {100 * (everything / some - 1):+.1f} %; "
+          f"with it, median of {repeat} pairs: {100 * (pairs - 1):+.1f} %", flush=True)
+
+
 def python_re(path, literals, limit):
     """Seconds a byte of one alternation over all literals."""
     pattern = re.compile(b"|".join(re.escape(x) for x in literals))
@@ -124,6 +168,8 @@ def main():
         for what, seconds in rows:
             ratio = f"{base / seconds:9.3g}" if base else f"{'no rg':>9}"
             print(f"{name:8} {what:28} {size / seconds / 1e6:8.4g} {ratio}", flush=True)
+        if name == "rare":
+            compare_rules(args.triage, path, size, folder, 2 * args.repeat + 1)
         os.unlink(path)
     if not args.folder:
         shutil.rmtree(folder)
