@@ -253,9 +253,7 @@ void ReplayTraceBuilder::release_of(std::uint16_t pool, const TraceEvent& event)
 
 void ReplayTraceBuilder::segment_gone(const TraceEvent& event, bool mapped) {
   if (!release_) {
-    release_.emplace();
-    release_->reserved = reserved_;
-    release_->stack = event.stack;
+    release_ = Release{{}, false, {}, reserved_, 0, event.stack, 0, false};
   }
   const auto standing = segments_.find(event.address);
   release_of(!event.pool.is_default() ? pool_of(event.pool) : !mapped && standing != segments_.end() ? standing->second.pool : pool_at(event.address, {}), event);

@@ -139,6 +139,28 @@ TEST_CASE("an old dump is ready at once, an empty one and one that went are not,
   CHECK(f.take().size() == 1);
 }
 
+TEST_CASE("a dump that stays empty is let through once, as one that is cut, and again when it is written after all") {
+  Fixture f;
+  f.files.create("/d/_dump_3");
+  f.gate.offer("/d/_dump_3", f.now());
+  f.pass(60'000);
+  CHECK(f.take().empty());
+  f.pass(61'000);
+  const auto given_up = f.take();
+  REQUIRE(given_up.size() == 1);
+  CHECK(given_up[0].size == 0);
+  CHECK_FALSE(given_up[0].whole);
+  f.gate.offer("/d/_dump_3", f.now());
+  f.pass(300'000);
+  CHECK(f.take().empty());
+  f.files.write("/d/_dump_3", "[]");
+  f.gate.offer("/d/_dump_3", f.now());
+  f.pass(2100);
+  const auto whole = f.take();
+  REQUIRE(whole.size() == 1);
+  CHECK(whole[0].whole);
+}
+
 TEST_CASE("a clock that is set back does not hold a dump up") {
   Fixture f;
   f.files.write("/d/a.json", "{}");
