@@ -1,5 +1,6 @@
 // What works on data that the caller sends: plan, snapshots with their replays, uploads.
 #include <algorithm>
+#include <climits>
 
 #include "daemon/http/api_parts.hpp"
 #include "daemon/http/gate.hpp"
@@ -18,8 +19,9 @@ namespace triage::daemon::api {
 
 namespace {
 
-constexpr std::size_t kTimelinePoints = 4000;      // of a snapshot's graph: two a pixel of a wide screen
-constexpr std::size_t kTimelineStates = 60;
+constexpr std::size_t kTimelinePoints = 32'768;    // recorded of a device: 100 bytes each
+constexpr GraphSize kGraph = {1500, 400, 600, 12'000, false};   // of the first view: a point a pixel of a usual screen
+constexpr std::int64_t kMostPoints = 4000;         // of one answer: two a pixel of a wide screen
 constexpr std::size_t kTexts = 64;                 // logs or configuration files of one plan
 constexpr std::size_t kSettings = 500;
 constexpr std::size_t kReplays = 16;               // allocator settings of one request
@@ -153,11 +155,22 @@ Response read_snapshot_file(SnapshotShelf& shelf, const Request& request) {
   }
   parsers::SummaryOptions options;
   options.timeline_points = kTimelinePoints;
-  options.timeline_states = kTimelineStates;
   SnapshotAnalysis analysis = analyze_snapshot(name, std::move(loaded).value(), options);
   Json answer = snapshot_json(analysis);
   answer["id"] = shelf.put(std::move(analysis), request.body_size);
   return json_response(answer, 201);
+}
+
+Response timeline(SnapshotShelf& shelf, const Request& request) {
+  allow_query(request, {"device", "from", "to", "points"});
+  const auto analysis = shelved(shelf, request);
+  const std::int64_t device = query_number(request, "device", 0, 0, INT_MAX);
+  const std::int64_t from = query_number(request, "from", 0, 0, INT_MAX), to = query_number(request, "to", INT_MAX, 0, INT_MAX);
+  const std::int64_t points = query_number(request, "points", static_cast<std::int64_t>(kGraph.points), 2, kMostPoints);
+  for (const DeviceAnalysis& one : analysis->devices)
+    if (one.summary.device == device)
+      return json_response(timeline_part_json(one, static_cast<std::size_t>(from), static_cast<std::size_t>(to), static_cast<std::size_t>(points)));
+  refuse(404, "not_found", "the snapshot has no device " + std::to_string(device));
 }
 
 Response what_if(SnapshotShelf& shelf, const Request& request) {
@@ -226,8 +239,9 @@ void add_analysis_routes(Routes& routes, const Parts& parts) {
               })});
   routes.add({"GET", "/api/v1/snapshots/{id}/graph", Role::read, Lane::slow, BodyKind::none, 0, guarded([shelf](const Request& request) {
                 allow_query(request, {});
-                return json_response(snapshot_graph_json(*shelved(*shelf, request)));
+                return json_response(snapshot_graph_json(*shelved(*shelf, request), kGraph));
               })});
+  routes.add({"GET", "/api/v1/snapshots/{id}/timeline", Role::read, Lane::quick, BodyKind::none, 0, guarded([shelf](const Request& request) { return timeline(*shelf, request); })});
   routes.add({"POST", "/api/v1/snapshots/{id}/what-if", Role::read, Lane::slow, BodyKind::memory, 64 * 1024, guarded([shelf](const Request& request) { return what_if(*shelf, request); })});
 }
 

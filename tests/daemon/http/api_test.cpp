@@ -233,7 +233,26 @@ TEST_CASE("a snapshot is read, drawn and replayed; other files are refused") {
   CHECK(answer["devices"].size() >= 1);
   const Json graph = body_of(http_get(fixture.port, "/api/v1/snapshots/" + id + "/graph"));
   CHECK(graph["file"] == "rank3.pickle.gz");
-  CHECK(graph["devices"][0]["timeline"].size() > 100);
+  const Json& device = graph["devices"][0];
+  CHECK(device["timeline"].size() > 100);
+  CHECK(device["timeline"].size() <= 1500);
+  const std::string part = "/api/v1/snapshots/" + id + "/timeline?device=" + device["device"].dump();
+  const Json fine = body_of(http_get(fixture.port, part + "&from=10&to=61&points=20"));
+  CHECK(fine["from"] == 10);
+  CHECK(fine["merged"] == 3);
+  REQUIRE(fine["timeline"].size() == 17);
+  const Json each = body_of(http_get(fixture.port, part + "&from=10&to=13"));      // three points that are one above
+  REQUIRE(each["timeline"].size() == 3);
+  std::int64_t low = INT64_MAX, high = 0;
+  for (const Json& point : each["timeline"]) {
+    low = std::min(low, point[1].get<std::int64_t>());
+    high = std::max(high, point[2].get<std::int64_t>());
+  }
+  CHECK(fine["timeline"][0][1] == low);
+  CHECK(fine["timeline"][0][2] == high);
+  CHECK(body_of(http_get(fixture.port, part + "&from=2000000000"))["timeline"].empty());
+  CHECK(http_get(fixture.port, "/api/v1/snapshots/" + id + "/timeline?device=77").status == 404);
+  CHECK(http_get(fixture.port, part + "&points=1").status == 400);
   const Json replay = body_of(http_post(fixture.port, "/api/v1/snapshots/" + id + "/what-if", R"({"settings":["expandable_segments:True"]})"));
   CHECK(replay["devices"][0]["what_if"][0]["settings"].get<std::string>().find("expandable_segments") != std::string::npos);
   CHECK(http_post(fixture.port, "/api/v1/snapshots/" + id + "/what-if", R"({"settings":["nonsense"]})").status == 400);

@@ -190,6 +190,7 @@ TEST_CASE("answers have the described members, no more and no fewer") {
       {"get", "/api/v1/health", "/api/v1/health", "", 200, true},
       {"get", "/api/v1/snapshots/{id}", "/api/v1/snapshots/" + id, "", 200, false},
       {"get", "/api/v1/snapshots/{id}/graph", "/api/v1/snapshots/" + id + "/graph", "", 200, false},
+      {"get", "/api/v1/snapshots/{id}/timeline", "/api/v1/snapshots/" + id + "/timeline?device=0&from=10&to=60&points=20", "", 200, false},
       {"post", "/api/v1/snapshots/{id}/what-if", "/api/v1/snapshots/" + id + "/what-if", R"({"settings":["all"]})", 200, true},
       {"post", "/api/v1/uploads", "/api/v1/uploads", "x", 201, false},
       {"post", "/api/v1/push/ndjson", "/api/v1/push/ndjson", R"({"msg":"a"})", 200, true},

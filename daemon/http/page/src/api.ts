@@ -86,6 +86,18 @@ async function call<T>(method: string, path: string, query: Query, body?: unknow
 }
 export const get = <T>(path: string, query: Query = {}, signal?: AbortSignal) => call<T>('GET', path, query, undefined, signal);
 export const post = <T>(path: string, body: unknown, signal?: AbortSignal) => call<T>('POST', path, {}, body, signal);
+
+const graphs = new Map<string, Promise<unknown>>();
+/** Graph of a snapshot. May be asked for before its view is there: the request of the last seconds is shared. */
+export function graphOf<T>(id: string): Promise<T> {
+  let asked = graphs.get(id);
+  if (!asked) {
+    graphs.set(id, asked = get(`/snapshots/${encodeURIComponent(id)}/graph`));
+    const forget = () => { setTimeout(() => graphs.delete(id), 5000); };
+    asked.then(forget, forget);
+  }
+  return asked as Promise<T>;
+}
 export const remove = (path: string) => call<null>('DELETE', path, {});
 
 /** Sends a file as it is; `progress` from 0 to 1. */

@@ -87,7 +87,7 @@ export function Fixes({a, counts, limit, incident, said, reload}: {a: Answer; co
   return <Section title="Fixes" id="fixes" extra={a.fixes.length > 0 ? <span class="dim">best first{barred && limit !== null && <>; bars: predicted peak, the line is the limit of {bytes(limit)}</>}</span> : null}>
     {a.plan && <p><Foreign text={a.plan} /></p>}
     {!a.fixes.length && <p class="dim">{a.first_action ? 'No setting mends this; see “First” under Why.' : 'No fix is known for this cause.'}</p>}
-    {two.length === 2 && <div class="scroll"><table class="compare"><caption>Side by side</caption>
+    {two.length === 2 && <div class="scroll" tabIndex={0}><table class="compare"><caption>Side by side</caption>
       <thead><tr><td />{two.map((f) => <th scope="col">{visible(f.title)}</th>)}</tr></thead><tbody>
       <tr><th scope="row">peak</th>{two.map((f) => <td>{bytes(f.predicted_peak_bytes)}</td>)}</tr>
       <tr><th scope="row">saves</th>{two.map((f) => <td>{f.saving_bytes ? bytes(f.saving_bytes.mid) + spread(f) : 'unknown'}</td>)}</tr>

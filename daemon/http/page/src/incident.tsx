@@ -7,7 +7,7 @@ import {LogView, type Place} from './logview';
 import {markdown} from './markdown';
 import {Ranks, oneOf, rankStates} from './ranks';
 import {Silence, Verdict} from './say';
-import {Copy, Foreign, Path, Section, Stack, Time, Trouble, go, onEvent, type Part} from './shared';
+import {Copy, Foreign, Path, Section, Stack, Time, Trouble, go, later, onEvent, termColour, type Part} from './shared';
 
 /** The ledger's parts: they sum up to the capacity where all are known. */
 export function ledgerParts(l: Ledger): Part[] {
@@ -49,6 +49,8 @@ const kCauses: [string, string][] = [
   ['jax.oom', 'Out of device memory'], ['triton.', 'Out of shared memory']];
 const causeOf = (kind: string) => kCauses.find(([k]) => kind.startsWith(k))?.[1] ?? 'Failure';
 
+const Stages = later(() => import('./stages').then((m) => m.IncidentStages));
+
 export function IncidentPage({id}: {id: string}) {
   const [detail, setDetail] = useState<Detail | null>(null);
   const [fault, setFault] = useState<unknown>(null);
@@ -76,7 +78,6 @@ function Whole({detail, a, load}: {detail: Detail; a: Answer; load: () => void})
   const told = telling(root.text);
   const limit = a.ledger?.limit_bytes ?? a.ledger?.capacity_bytes ?? null;
   const composed = a.composition.reduce((s, c) => s + c.bytes, 0);
-  const colour = (term: string) => ['weights', 'gradients', 'optimizer', 'activations', 'logits', 'buffers'].find((c) => term.startsWith(c)) ?? 'unattributed';
   const echoed = a.echoes.reduce((s, e) => s + e.count, 0);
   return <>
     <p class="crumb"><a href="/" onClick={(e) => { e.preventDefault(); if (history.length > 1) history.back(); else go('/'); }}>Incidents</a> / {row.id}</p>
@@ -118,9 +119,10 @@ function Whole({detail, a, load}: {detail: Detail; a: Answer; load: () => void})
           {a.ledger.note && <p class="dim"><Foreign text={a.ledger.note} /></p>}
         </Section>}
         {composed > 0 && <Section title="What fills it" id="composition" extra={<span class="tag">{[...new Set(a.composition.map((c) => c.basis))].join(', ')}</span>}>
-          <Stack parts={a.composition.map((c) => ({name: c.term, bytes: c.bytes, colour: 'c-' + colour(c.term), text: bytes(c.bytes)}))} whole={limit ?? 0} label="Composition" />
+          <Stack parts={a.composition.map((c) => ({name: c.term, bytes: c.bytes, colour: 'c-' + termColour(c.term), text: bytes(c.bytes)}))} whole={limit ?? 0} label="Composition" />
           {limit !== null && composed > limit && <p>Together <b>{bytes(composed)}</b>, more than the device has: the run never got that far.</p>}
         </Section>}
+        {Number(a.config.pipeline_parallel?.value) > 1 && /\.oom/.test(a.kind) && <Section title="By pipeline stage" id="stages"><Stages incident={row.id} /></Section>}
       </div>
       <div><Fixes a={a} counts={detail.fix_counts} limit={limit} incident={row.id} said={detail.feedback} reload={load} /></div>
     </div>
@@ -129,11 +131,11 @@ function Whole({detail, a, load}: {detail: Detail; a: Answer; load: () => void})
     {a.missing.length > 0 && <Section title="To be surer next time" id="missing"><ul class="plain">{a.missing.map((m) => <li><Foreign text={m.what} />{m.set && <> <code class="flag">{visible(m.set)}</code> <Copy name="copy" text={m.set} /></>}</li>)}</ul></Section>}
     <Section title="Was this right?" id="verdict"><Verdict incident={row.id} fix={null} said={detail.feedback} done={load} /></Section>
     <details class="more"><summary>Configuration that the log states ({Object.keys(a.config).length})</summary>
-      <div class="scroll"><table><thead><tr><th>setting</th><th>value</th><th>from</th></tr></thead><tbody>
+      <div class="scroll" tabIndex={0}><table><thead><tr><th>setting</th><th>value</th><th>from</th></tr></thead><tbody>
         {Object.entries(a.config).map(([k, v]) => <tr><td>{k}</td><td><Foreign text={typeof v.value === 'string' ? v.value : JSON.stringify(v.value)} /></td><td class="dim"><Foreign text={v.origin + (v.line ? `, line ${v.line}` : '')} /></td></tr>)}
       </tbody></table></div></details>
     <details class="more"><summary>Findings ({a.findings.length})</summary>
-      <div class="scroll"><table><thead><tr><th>rule</th><th>role</th><th>rank</th><th>line</th></tr></thead><tbody>
+      <div class="scroll" tabIndex={0}><table><thead><tr><th>rule</th><th>role</th><th>rank</th><th>line</th></tr></thead><tbody>
         {a.findings.slice(0, 500).map((f) => <tr><td>{f.rule}</td><td>{f.role}</td><td>{f.rank ?? ''}</td><td><Foreign text={`${f.source ? f.source.split('/').pop() : ''}:${f.line}`} /></td></tr>)}
       </tbody></table></div></details>
     <p class="dim">Opened <Time at={row.opened_at} />, changed <Time at={row.changed_at} />, cause <a href={'/?text=' + encodeURIComponent(row.kind)}>{row.fingerprint}</a>{row.seen > 1 && `, seen ${row.seen} times`}</p>

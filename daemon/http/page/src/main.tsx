@@ -1,20 +1,17 @@
 // The page: header, routes, upload by drag and drop. Views that are rarely opened are loaded when they are.
 import './style.css';
-import {render, type ComponentType} from 'preact';
+import {render} from 'preact';
 import {useEffect, useState} from 'preact/hooks';
-import {follow, get, useToken, type StreamEvent} from './api';
-import {go, onEvent, tellEvent, usePath} from './shared';
+import {follow, get, graphOf, useToken, type StreamEvent} from './api';
+import {go, later, onEvent, tellEvent, usePath} from './shared';
 import {IncidentList} from './list';
 import {IncidentPage} from './incident';
 import {Uploads, chooseFiles} from './upload';
 
 interface Health { ready: boolean; version: string; parts?: {part: string; ok: boolean; why: string | null}[] }
 
-function Later({load, ...props}: {load: () => Promise<ComponentType<any>>; [name: string]: unknown}) {
-  const [View, set] = useState<{view: ComponentType<any>} | null>(null);
-  useEffect(() => { load().then((view) => set({view})); }, []);
-  return View ? <View.view {...props} /> : <p class="dim">Loading.</p>;
-}
+const Planner = later(() => import('./planner').then((m) => m.Planner));
+const SnapshotPage = later(() => import('./snapshot').then((m) => m.SnapshotPage));
 
 function App() {
   const path = usePath();
@@ -35,6 +32,7 @@ function App() {
     return () => clearInterval(timer);
   }, []);
   const ill = (health?.parts ?? []).filter((p) => !p.ok);
+  if (path.startsWith('/snapshots/')) graphOf(path.slice(11)).catch(() => {});   // while its view is being loaded
   const id = path.startsWith('/incidents/') ? decodeURIComponent(path.slice(11)) : '';
   const link = (to: string, name: string, here: boolean) =>
     <a href={to} aria-current={here ? 'page' : undefined} onClick={(e) => { e.preventDefault(); go(to); }}>{name}</a>;
@@ -59,8 +57,8 @@ function App() {
       <label>This service wants a token <input name="token" type="password" autocomplete="off" required /></label> <button>Use it in this tab</button></form>}
     <main id="main" tabIndex={-1}>
       {path === '/' ? <IncidentList /> : id ? <IncidentPage key={id} id={id} />
-        : path === '/plan' ? <Later load={() => import('./planner').then((m) => m.Planner)} />
-        : path.startsWith('/snapshots/') ? <Later key={path} load={() => import('./snapshot').then((m) => m.SnapshotPage)} id={path.slice(11)} />
+        : path === '/plan' ? <Planner />
+        : path.startsWith('/snapshots/') ? <SnapshotPage key={path} id={path.slice(11)} />
         : <p>There is nothing here. {link('/', 'All incidents', false)}</p>}
     </main>
     <Uploads />

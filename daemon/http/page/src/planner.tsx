@@ -2,12 +2,9 @@
 import {useEffect, useState} from 'preact/hooks';
 import {post, type Fix} from './api';
 import {bytes, visible} from './format';
-import {Copy, Foreign, Section, Stack, Trouble} from './shared';
+import {Copy, Foreign, Section, Stack, Trouble, termColour} from './shared';
+import {StageBars, type Stage} from './stages';
 
-interface Stage {
-  pipeline_rank: number; layers: number; static_bytes: number; peak_bytes: number; peak_range: {low: number; mid: number; high: number}; device_bytes: number; peak_phase: string;
-  terms: {term: string; bytes: number; note: string | null}[];
-}
 interface Plan {
   config: Record<string, {value: unknown; origin: string}>; capacity_bytes: number | null; fits: boolean | null; pipeline_stages: Stage[]; fixes: Fix[]; verdict: string | null;
   assumptions?: {key: string; text: string}[]; ignored?: unknown[];
@@ -39,6 +36,27 @@ export function planQuery(k: Knobs): string {
   return q.toString();
 }
 
+/** The settings in which two configurations differ. */
+export function differences(a: Plan['config'], b: Plan['config']): [string, string, string][] {
+  const text = (c: Plan['config'], k: string) => { const v = c[k]?.value; return v === undefined || v === null ? '' : typeof v === 'object' ? JSON.stringify(v) : String(v); };
+  return [...new Set([...Object.keys(a), ...Object.keys(b)])].map((k): [string, string, string] => [k, text(a, k), text(b, k)]).filter(([, x, y]) => x !== y);
+}
+
+function Compared({before, after, query, drop}: {before: Plan; after: Plan; query: string; drop: () => void}) {
+  const worst = (p: Plan) => p.pipeline_stages.reduce((w, s) => s.device_bytes > w.device_bytes ? s : w, p.pipeline_stages[0]);
+  const a = worst(before), b = worst(after), terms = [...new Set([...a.terms, ...b.terms].map((t) => t.term))];
+  const sum = (s: Stage, term: string) => s.terms.reduce((n, t) => t.term === term ? n + t.bytes : n, 0);
+  const change = (n: number) => n === 0 ? 'the same' : (n > 0 ? '+' : '\u2212') + bytes(Math.abs(n));
+  const row = (name: string, x: number, y: number) => <tr><th scope="row">{name}</th><td class="num">{bytes(x)}</td><td class="num">{bytes(y)}</td><td class="num">{change(y - x)}</td></tr>;
+  const changed = differences(before.config, after.config);
+  return <Section title="Against the plan kept" id="compared" extra={<><a href={'/plan' + (query ? '?' + query : '')}>the kept one</a> <button type="button" onClick={drop}>Drop it</button></>}>
+    <p>{changed.length ? changed.slice(0, 12).map(([k, x, y]) => `${k}: ${visible(x) || 'not stated'} \u2192 ${visible(y) || 'not stated'}`).join('; ') : 'The same settings: change one on the left.'}</p>
+    <div class="scroll" tabIndex={0}><table class="compare"><thead><tr><th>stage that needs most</th><th class="num" scope="col">kept</th><th class="num" scope="col">now</th><th class="num" scope="col">change</th></tr></thead><tbody>
+      {row('on the device', a.device_bytes, b.device_bytes)}{row('peak allocated', a.peak_bytes, b.peak_bytes)}{row('static', a.static_bytes, b.static_bytes)}
+      {terms.filter((t) => sum(a, t) || sum(b, t)).map((t) => row(t, sum(a, t), sum(b, t)))}
+      <tr><th scope="row">fits</th>{[before, after].map((p) => <td>{p.fits === null ? 'unknown' : p.fits ? 'yes' : 'no'}</td>)}<td /></tr></tbody></table></div></Section>;
+}
+
 export function Planner() {
   const [knobs, setKnobs] = useState(() => knobsOf(location.search));
   const [args, setArgs] = useState('');
@@ -46,6 +64,7 @@ export function Planner() {
   const [plan, setPlan] = useState<Plan | null>(null);
   const [fault, setFault] = useState<unknown>(null);
   const [stage, setStage] = useState(-1);
+  const [kept, setKept] = useState<{plan: Plan; query: string} | null>(null);
   const empty = !knobs.incident && !args.trim() && !Object.values(knobs.set).some(Boolean);
   useEffect(() => {
     const q = planQuery(knobs), stop = new AbortController();
@@ -66,7 +85,6 @@ export function Planner() {
   const stages = plan?.pipeline_stages ?? [];
   const worst = stages.reduce((w, s, i) => s.device_bytes > (stages[w]?.device_bytes ?? 0) ? i : w, 0);
   const shown = stages[stage >= 0 && stage < stages.length ? stage : worst];
-  const colour = (term: string) => ['weights', 'gradients', 'optimizer', 'activations', 'logits', 'buffers'].find((c) => term.startsWith(c)) ?? 'unattributed';
   const capacity = plan?.capacity_bytes ?? 0;
   return <>
     <div class="title"><h1>Planner</h1><span class="grow" /><Copy name="Copy the link" text={() => location.href} /></div>
@@ -90,16 +108,18 @@ export function Planner() {
         {!plan && !fault && <p class="dim">{empty ? 'Nothing is set yet.' : 'Reckoning.'}</p>}
         {plan && shown && <>
           <p class="summary verdict-line">{plan.fits === null ? 'No capacity is known: name a card.' : plan.fits ? <b class="fit">Fits</b> : <b class="open">Does not fit</b>} Largest need: {bytes(stages[worst].device_bytes)}{capacity > 0 && ` of ${bytes(capacity)}`}, stage {stages[worst].pipeline_rank} in {stages[worst].peak_phase}.</p>
+          <p><button type="button" onClick={() => setKept({plan, query: planQuery(knobs)})}>{kept ? 'Compare with this one instead' : 'Keep this plan to compare'}</button></p>
           {plan.verdict && <p><Foreign text={plan.verdict} /></p>}
-          <Section title="Stages" id="stages"><div class="scroll"><table><thead><tr><th>stage</th><th>layers</th><th class="num">static</th><th class="num">peak allocated</th><th class="num">on the device</th><th>peak in</th></tr></thead><tbody>
+          <Section title="Stages" id="stages"><div class="scroll" tabIndex={0}><table><thead><tr><th>stage</th><th>layers</th><th class="num">static</th><th class="num">peak allocated</th><th class="num">on the device</th><th>peak in</th></tr></thead><tbody>
             {stages.map((s, i) => <tr><td><button type="button" aria-pressed={s === shown} onClick={() => setStage(i)}>{s.pipeline_rank}</button></td><td>{s.layers}</td><td class="num">{bytes(s.static_bytes)}</td>
               <td class="num" title={`${bytes(s.peak_range.low)} to ${bytes(s.peak_range.high)}`}>{bytes(s.peak_bytes)}</td><td class={'num ' + (capacity && s.device_bytes > capacity ? 'open' : '')}>{bytes(s.device_bytes)}</td><td>{s.peak_phase}</td></tr>)}
-          </tbody></table></div></Section>
-          <Section title={`Ledger of stage ${shown.pipeline_rank}`} id="terms"><Stack whole={capacity} label="Ledger" parts={shown.terms.filter((t) => t.bytes > 0).map((t) => ({name: t.term, bytes: t.bytes, colour: 'c-' + colour(t.term), text: bytes(t.bytes), note: t.note ?? undefined}))} /></Section>
+          </tbody></table></div>{stages.length > 1 && <StageBars stages={stages} capacity={capacity} />}</Section>
+          {kept && <Compared before={kept.plan} after={plan} query={kept.query} drop={() => setKept(null)} />}
+          <Section title={`Ledger of stage ${shown.pipeline_rank}`} id="terms"><Stack whole={capacity} label="Ledger" parts={shown.terms.filter((t) => t.bytes > 0).map((t) => ({name: t.term, bytes: t.bytes, colour: 'c-' + termColour(t.term), text: bytes(t.bytes), note: t.note ?? undefined}))} /></Section>
           {plan.sweep && <Section title={`Layouts that fit, of ${plan.sweep.tried}`} id="layouts">
-            {plan.sweep.fit.length ? <div class="scroll"><table><thead><tr><th>layout</th><th class="num">peak allocated</th><th>range</th></tr></thead><tbody>{plan.sweep.fit.slice(0, 100).map((l) => <tr><td><code>{visible(l.layout)}</code></td><td class="num">{bytes(l.need.peak_bytes)}</td><td class="dim">{bytes(l.need.low)} to {bytes(l.need.high)}</td></tr>)}</tbody></table></div>
+            {plan.sweep.fit.length ? <div class="scroll" tabIndex={0}><table><thead><tr><th>layout</th><th class="num">peak allocated</th><th>range</th></tr></thead><tbody>{plan.sweep.fit.slice(0, 100).map((l) => <tr><td><code>{visible(l.layout)}</code></td><td class="num">{bytes(l.need.peak_bytes)}</td><td class="dim">{bytes(l.need.low)} to {bytes(l.need.high)}</td></tr>)}</tbody></table></div>
               : <p>None fits.{plan.sweep.nearest && ` The nearest is ${visible(plan.sweep.nearest.layout)}, short by ${bytes(plan.sweep.nearest.short_by_bytes)}.`}</p>}</Section>}
-          {plan.fixes.length > 0 && <Section title="What each change saves" id="changes"><div class="scroll"><table><thead><tr><th>change</th><th>saves</th><th>peak</th><th>set</th></tr></thead><tbody>
+          {plan.fixes.length > 0 && <Section title="What each change saves" id="changes"><div class="scroll" tabIndex={0}><table><thead><tr><th>change</th><th>saves</th><th>peak</th><th>set</th></tr></thead><tbody>
             {plan.fixes.slice(0, 20).map((f) => <tr><td><Foreign text={f.title} /></td><td class="num">{f.saving_bytes ? bytes(f.saving_bytes.mid) : ''}</td><td class="num">{bytes(f.predicted_peak_bytes)}</td><td><code><Foreign text={f.apply[0]?.set ?? ''} /></code></td></tr>)}</tbody></table></div></Section>}
           {(plan.assumptions?.length ?? 0) > 0 && <details><summary>Assumed ({plan.assumptions!.length})</summary><ul class="plain">{plan.assumptions!.map((x) => <li><Foreign text={x.text} /></li>)}</ul></details>}
         </>}

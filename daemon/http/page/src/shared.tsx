@@ -1,6 +1,6 @@
 // What all views share: the path, events of the stream, small pieces.
 import {useEffect, useState} from 'preact/hooks';
-import type {ComponentChildren} from 'preact';
+import type {ComponentChildren, ComponentType} from 'preact';
 import {Problem, type StreamEvent} from './api';
 import {localTime, shortPath, utcTime, visible} from './format';
 
@@ -23,6 +23,15 @@ export function usePath(): string {
 const listeners = new Set<(e: StreamEvent) => void>();
 export function tellEvent(e: StreamEvent) { for (const f of listeners) f(e); }
 export function onEvent(f: (e: StreamEvent) => void): () => void { listeners.add(f); return () => { listeners.delete(f); }; }
+
+/** A view that is loaded when it is first shown. */
+export function later<P extends object>(load: () => Promise<ComponentType<P>>): (props: P) => preact.JSX.Element {
+  return function Later(props: P) {
+    const [View, set] = useState<{view: ComponentType<P>} | null>(null);
+    useEffect(() => { load().then((view) => set({view})); }, []);
+    return View ? <View.view {...props} /> : <p class="dim">Loading.</p>;
+  };
+}
 
 export const Time = ({at}: {at: string | null | undefined}) => at ? <time dateTime={at} title={utcTime(at)}>{localTime(at)}</time> : <span class="dim">unknown</span>;
 
@@ -55,6 +64,9 @@ export function Copy({text, name}: {text: string | (() => string); name: string}
 
 export const Section = ({title, id, children, extra}: {title: string; id: string; children: ComponentChildren; extra?: ComponentChildren}) =>
   <section aria-labelledby={id}><div class="head"><h2 id={id}>{title}</h2>{extra}</div>{children}</section>;
+
+/** Colour of a term of the memory model. */
+export const termColour = (term: string) => ['weights', 'gradients', 'optimizer', 'activations', 'logits', 'buffers'].find((c) => term.startsWith(c)) ?? 'unattributed';
 
 /** Parts of a whole as one bar with a legend; `colours` are class names. */
 export interface Part { name: string; bytes: number; colour: string; text: string; note?: string }

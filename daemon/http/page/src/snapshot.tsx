@@ -2,12 +2,12 @@
 import 'uplot/dist/uPlot.min.css';
 import uPlot from 'uplot';
 import {useEffect, useRef, useState} from 'preact/hooks';
-import {get, post} from './api';
+import {get, graphOf, post} from './api';
 import {bytes, percent, visible} from './format';
 import {Foreign, Section, Stack, Trouble} from './shared';
 
 interface Device {
-  device: number; facts: [string, number | string][]; moment: string; categories: [string, number, number][]; timeline: [number, number, number, number][]; stretch: number;
+  device: number; facts: [string, number | string][]; moment: string; categories: [string, number, number][]; timeline: [number, number, number, number][]; stretch: number; points: number; merged: number;
   stacks: {b: number; c: string; f: number[]}[]; segments: {b: number; a: number; n: string; k: [number, number, number][]}[];
 }
 interface Graph { file: string; note: string; frames: string[]; devices: Device[] }
@@ -15,24 +15,84 @@ interface Replay { devices: {device: number; replay_check: {reserved_error_perce
 
 const kBinary = Array.from({length: 52}, (_, i) => 2 ** i);   // ticks of the axis at whole GiB, MiB
 
-const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim() || '#888';
+/** Colours of the theme by name; each is asked for once, as asking costs more than drawing. */
+function palette(): (name: string) => string {
+  const style = getComputedStyle(document.documentElement), known = new Map<string, string>();
+  return (name) => {
+    let value = known.get(name);
+    if (value === undefined) known.set(name, value = style.getPropertyValue('--' + name).trim() || '#888');
+    return value;
+  };
+}
 
-function Timeline({d}: {d: Device}) {
+/** Draws now-ish: after what stands above has been painted; again when the size or the theme changes. Returns the end of it. */
+function drawn(draw: () => void): () => void {
+  const timer = setTimeout(draw), dark = matchMedia('(prefers-color-scheme: dark)');
+  addEventListener('resize', draw);
+  dark.addEventListener('change', draw);
+  return () => { clearTimeout(timer); removeEventListener('resize', draw); dark.removeEventListener('change', draw); };
+}
+
+type Points = [number, number, number, number][];
+export interface Part { from: number; merged: number; timeline: Points }
+
+/** The whole timeline with one part of it in finer points: numbers of the first recorded point of each, and the points. */
+export function withPart(all: Points, merged: number, part: Part | null): {at: number[]; points: Points} {
+  const at: number[] = [], points: Points = [];
+  const end = part && part.timeline.length ? part.from + part.timeline.length * part.merged : 0;
+  const add = (n: number, p: Points[number]) => { at.push(n); points.push(p); };
+  let placed = !end;
+  all.forEach((p, i) => {
+    const n = i * merged;
+    if (end && n >= part!.from && n < end) return;
+    if (!placed && n >= end) { part!.timeline.forEach((q, k) => add(part!.from + k * part!.merged, q)); placed = true; }
+    add(n, p);
+  });
+  if (!placed) part!.timeline.forEach((q, k) => add(part!.from + k * part!.merged, q));
+  return {at, points};
+}
+
+function Timeline({d, id}: {d: Device; id: string}) {
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => {
     if (!box.current || !d.timeline.length) return;
-    const t = d.timeline, timed = t[0][0] > 0, x = t.map((p, i) => timed ? (p[0] - t[0][0]) / 1e6 : i * d.stretch);
-    for (let i = 1; i < x.length; ++i) if (x[i] <= x[i - 1]) x[i] = x[i - 1] + 1e-6;
+    const t = d.timeline, timed = t[0][0] > 0, colour = palette();
+    let at: number[] = [], x: number[] = [];
+    const dataOf = (part: Part | null): uPlot.AlignedData => {
+      const whole = withPart(t, d.merged, part);
+      at = whole.at;
+      x = whole.points.map((p, i) => timed ? (p[0] - t[0][0]) / 1e6 : at[i] * d.stretch / d.merged);
+      for (let i = 1; i < x.length; ++i) if (x[i] <= x[i - 1]) x[i] = x[i - 1] + 1e-6;
+      return [x, whole.points.map((p) => p[3]), whole.points.map((p) => p[2])];
+    };
+    // A part that is looked at more closely comes in finer points, as far as they were recorded.
+    let timer = 0, asked = '', gone = false;
+    const closer = (u: uPlot) => {
+      const {min, max} = u.scales.x;
+      if (d.merged === 1 || min == null || max == null) return;
+      const from = Math.max(0, x.findIndex((v) => v >= min) - 1), past = x.findIndex((v) => v > max), to = past < 0 ? d.points : at[past];
+      const first = Math.floor(at[from] / d.merged) * d.merged, last = Math.min(d.points, Math.ceil(to / d.merged) * d.merged + d.merged), key = first + '-' + last;
+      if (asked === key || last - first > d.points / 2) return;
+      clearTimeout(timer);
+      timer = window.setTimeout(() => {
+        asked = key;
+        get<Part>(`/snapshots/${encodeURIComponent(id)}/timeline`, {device: d.device, from: first, to: last, points: 1500}).then((part) => {
+          if (gone || asked !== key) return;
+          u.setData(dataOf(part), false);
+          u.setScale('x', {min, max});
+        }, () => { asked = ''; });
+      }, 120);
+    };
     const axis = {stroke: colour('dim'), grid: {stroke: colour('line'), width: 1}, ticks: {stroke: colour('line')}};
     const value = (_: uPlot, v: number | null) => v === null ? '' : bytes(v);
     const plot = new uPlot({
-      width: box.current.clientWidth, height: 280, scales: {x: {time: false}}, cursor: {drag: {x: true, y: false}},
+      width: box.current.clientWidth, height: 280, hooks: {setScale: [(u, key) => { if (key === 'x') closer(u); }]}, scales: {x: {time: false}}, cursor: {drag: {x: true, y: false}},
       axes: [{...axis, label: timed ? 'seconds since the first event' : 'events'}, {...axis, size: 84, incrs: kBinary, values: (_, v) => v.map((n) => bytes(n))}],
       series: [{label: timed ? 's' : 'event'}, {label: 'reserved', stroke: colour('logits'), width: 1.5, value}, {label: 'allocated', stroke: colour('activations'), fill: colour('activations') + '33', width: 1, value}],
-    }, [x, t.map((p) => p[3]), t.map((p) => p[2])], box.current);
+    }, dataOf(null), box.current);
     const resize = () => plot.setSize({width: box.current!.clientWidth, height: 280});
     addEventListener('resize', resize);
-    return () => { removeEventListener('resize', resize); plot.destroy(); };
+    return () => { gone = true; clearTimeout(timer); removeEventListener('resize', resize); plot.destroy(); };
   }, [d]);
   return d.timeline.length ? <><p class="dim">Drag: zoom; double click: all.</p><div ref={box} /></> : <p class="dim">The file has no events: memory over time is not known.</p>;
 }
@@ -69,7 +129,7 @@ function Flame({d, frames}: {d: Device; frames: string[]}) {
     const draw = () => {
       const c = canvas.current;
       if (!c) return;
-      const width = c.clientWidth, ratio = devicePixelRatio || 1, list: typeof boxes.current = [];
+      const width = c.clientWidth, ratio = devicePixelRatio || 1, list: typeof boxes.current = [], colour = palette();
       const todo: {node: Node; x: number; w: number; d: number}[] = [{node: base, x: 0, w: width, d: 0}];
       let depth = 0;
       while (todo.length) {
@@ -106,9 +166,7 @@ function Flame({d, frames}: {d: Device; frames: string[]}) {
         }
       }
     };
-    draw();
-    addEventListener('resize', draw);
-    return () => removeEventListener('resize', draw);
+    return drawn(draw);
   }, [d, base]);
   const at = (e: MouseEvent) => boxes.current.find((b) => e.offsetX >= b.x && e.offsetX < b.x + b.w && Math.floor(e.offsetY / kHigh) === b.d)?.node;
   const tell = (n: Node | undefined) => n ? `${visible(n.name)}: ${bytes(n.bytes)}, ${percent(n.bytes / Math.max(1, root.bytes))} of all` : '';
@@ -129,7 +187,7 @@ function Segments({d}: {d: Device}) {
     const draw = () => {
       const c = canvas.current;
       if (!c) return;
-      const width = c.clientWidth, ratio = devicePixelRatio || 1, height = Math.max(20, list.length * high);
+      const width = c.clientWidth, ratio = devicePixelRatio || 1, height = Math.max(20, list.length * high), colour = palette();
       c.style.height = height + 'px';
       c.width = width * ratio;
       c.height = height * ratio;
@@ -149,9 +207,7 @@ function Segments({d}: {d: Device}) {
         }
       });
     };
-    draw();
-    addEventListener('resize', draw);
-    return () => removeEventListener('resize', draw);
+    return drawn(draw);
   }, [d]);
   const used = list.reduce((s, x) => s + x.a, 0), all = list.reduce((s, x) => s + x.b, 0);
   return <><canvas ref={canvas} class="canvas" role="img" aria-label={`${list.length} segments of ${bytes(all)}, ${bytes(used)} in use`}
@@ -173,7 +229,7 @@ function WhatIf({id}: {id: string}) {
     <label>PYTORCH_CUDA_ALLOC_CONF<input size={40} value={text} onInput={(e) => setText(e.currentTarget.value)} /></label>
     <button disabled={busy}>Replay</button><button type="button" disabled={busy} onClick={() => ask('all')}>Replay the usual ones</button></form>
     {fault ? <Trouble of={fault} /> : null}
-    {got && <div class="scroll"><table><thead><tr><th>GPU</th><th>settings</th><th>out of memory</th><th>peak reserved</th></tr></thead><tbody>{got.devices.flatMap((d) => d.what_if.map((w) =>
+    {got && <div class="scroll" tabIndex={0}><table><thead><tr><th>GPU</th><th>settings</th><th>out of memory</th><th>peak reserved</th></tr></thead><tbody>{got.devices.flatMap((d) => d.what_if.map((w) =>
       <tr><td>{d.device}</td><td><code><Foreign text={typeof w.settings === 'string' ? w.settings : JSON.stringify(w.settings)} /></code></td>
         <td>{w.would_oom === true ? <b class="open">yes</b> : w.would_oom === false ? 'no' : 'unknown'}</td><td>{bytes(w.reserved_peak_bytes as number | null)}</td></tr>))}</tbody></table></div>}</>;
 }
@@ -182,7 +238,7 @@ export function SnapshotPage({id}: {id: string}) {
   const [graph, setGraph] = useState<Graph | null>(null);
   const [fault, setFault] = useState<unknown>(null);
   const [at, setAt] = useState(0);
-  useEffect(() => { get<Graph>(`/snapshots/${encodeURIComponent(id)}/graph`).then(setGraph, setFault); }, [id]);
+  useEffect(() => { graphOf<Graph>(id).then(setGraph, setFault); }, [id]);
   if (fault) return <Trouble of={fault} />;
   if (!graph) return <p class="dim">Loading.</p>;
   const d = graph.devices[at];
@@ -193,7 +249,7 @@ export function SnapshotPage({id}: {id: string}) {
     {graph.devices.length > 1 && <div class="jumps" role="group" aria-label="Devices">{graph.devices.map((x, i) => <button type="button" aria-pressed={i === at} onClick={() => setAt(i)}>GPU {x.device}</button>)}</div>}
     <dl class="facts">{d.facts.map(([k, v]) => <div><dt>{k}</dt><dd>{typeof v === 'number' ? bytes(v) : visible(v)}</dd></div>)}</dl>
     <Section title={d.moment} id="categories"><Stack whole={sum} label="Categories" parts={d.categories.map(([n, b, guess]) => ({name: n, bytes: b, colour: 'c-' + n, text: `${bytes(b)} (${percent(b / Math.max(1, sum))})${guess > b / 2 ? ' likely' : ''}`}))} /></Section>
-    <Section title="Memory over time" id="time"><Timeline d={d} /></Section>
+    <Section title="Memory over time" id="time"><Timeline d={d} id={id} /></Section>
     <Section title="By call stack" id="flame"><Flame d={d} frames={graph.frames} /></Section>
     <Section title="Segments" id="segments"><Segments d={d} /></Section>
     <Section title="What if: replay under other settings" id="whatif"><WhatIf id={id} /></Section>

@@ -48,6 +48,7 @@ export function Uploads() {
     setState(now);
     const progress = (share: number) => setState({...now, share});
     try {
+      if (one && /\.(pickle|pkl)$/i.test(name)) import('./snapshot').catch(() => {});   // its view, while the file goes out
       if (one && /\.(pickle|pkl)$/i.test(name)) {
         const snapshot = await send<{id: string}>('/snapshots', {name}, body, progress).catch((e) => { if (e.code === 'no_snapshot') return null; throw e; });
         if (snapshot) {
