@@ -37,7 +37,8 @@ class Writer {
     for (const Phase phase : {Phase::loss, Phase::backward})
       if (mid_.meter.peak(phase).bytes > mid_.meter.peak(highest).bytes) highest = phase;
     Meter::ByTag mid = mid_.meter.peak(highest).by_tag, high = high_.meter.peak(highest).by_tag;
-    for (auto* tags : {&mid, &high}) (*tags)[static_cast<std::size_t>(Tag::optimizer)] -= mid_.optimizer_bytes;
+    if (!mid_.states_from_start)
+      for (auto* tags : {&mid, &high}) (*tags)[static_cast<std::size_t>(Tag::optimizer)] -= mid_.optimizer_bytes;
     return write(Phase::first_step, mid, high);
   }
 

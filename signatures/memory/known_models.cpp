@@ -191,6 +191,13 @@ void complete_from_type(const std::string& type, parsers::RunConfig& config) {
   // Llama 4: intermediate_size is the width of an expert and of the shared one, intermediate_size_mlp that of dense layers.
   if (starts(type, "llama4") && config.integer(Key::experts).value_or(0) > 0)
     if (const auto width = config.integer(Key::expert_ffn)) fill.number(Key::shared_expert_ffn, *width);
+  if (type == "nemotron") {
+    fill.flag(Key::gated_mlp, false);
+    fill.word(Key::norm, "layernorm");
+    fill.flag(Key::linear_bias, false);
+    fill.flag(Key::tied_embeddings, false);
+  }
+  if (type == "seed_oss") fill.flag(Key::qkv_bias, true), fill.flag(Key::linear_bias, false);
   if (type == "gpt2") {
     fill.flag(Key::tied_embeddings, true);
     fill.flag(Key::linear_bias, true);

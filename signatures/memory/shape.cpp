@@ -254,7 +254,7 @@ parsers::Result<ModelShape> model_shape(const RunConfig& given, Assumptions& ass
 // moe/{router,experts,shared_experts}.py.
 ParameterCount layer_parameters(const ModelShape& s, bool moe) {
   ParameterCount count;
-  const Count h = s.hidden, norm = s.layernorm ? 2 : 1;
+  const Count h = s.hidden, norm = s.norm_bias() ? 2 : 1;
   if (s.mla) {
     const MlaShape& m = *s.mla;
     const Count qk = m.nope_dim + m.rope_dim;
@@ -304,7 +304,7 @@ Count model_parameters(const ModelShape& s) {
   const Count moe = s.moe_layers();
   Count sum = moe * layer_parameters(s, true).total() +
               (s.layers - moe) * layer_parameters(s, false).total();
-  sum += vocab * s.hidden * (s.tied ? 1 : 2) + s.hidden * (s.layernorm ? 2 : 1);
+  sum += vocab * s.hidden * (s.tied ? 1 : 2) + s.hidden * (s.norm_bias() ? 2 : 1);
   sum += s.learned_positions * s.hidden;
   if (s.vision) sum += vision_parameters(*s.vision, s.hidden);
   return sum;

@@ -42,7 +42,8 @@ struct ModelShape {
   Count padded_vocab = 0;  // as allocated by the program; 0: not known
   Count vocab_divisor = 128;
   bool tied = false, gated = true, linear_bias = false, qkv_bias = false;
-  bool layernorm = false;  // LayerNorm (weight and bias) instead of RMSNorm
+  bool layernorm = false;  // LayerNorm (weight, and bias but for Cohere) instead of RMSNorm
+  bool norm_bias() const { return layernorm && model_type.substr(0, 6) != "cohere"; }
   bool qk_norm = false;
   Count learned_positions = 0;  // rows of a learned position table
   Count sliding_window = 0;     // tokens; 0: none

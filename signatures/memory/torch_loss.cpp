@@ -49,8 +49,8 @@ Tensor TorchModel::loss(Tensor hidden) {
   tape_.section = Tag::logits;
   Parameter& weight = *head.weight;
   if (run_.loss == LossKind::logits) {
-    Tensor logits = ops_.linear(hidden, n, v, weight, head.bias);
-    hidden = {};
+    Tensor logits = ops_.linear(hidden, n, v, weight, head.bias);  // `hidden` stays: the decoder's output object holds it
+    if (run_.logit_softcap) logits = ops_.scale(logits), logits = ops_.soft_max(logits), logits = ops_.scale(logits);  // tanh keeps its result
     Tensor out = whole_loss(ops_, logits, n);
     // accelerate's convert_outputs_to_fp32 copies the narrow logits of an autocast model once more.
     if (run_.autocast > 0 && run_.autocast < 4) { const Tensor copy = tape_.empty(logits.elements, 4); }

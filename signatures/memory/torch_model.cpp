@@ -41,7 +41,7 @@ TorchModel::TorchModel(const TorchRun& run, tape::Tape& tape)
   for (Count i = run.first_layer; i < run.last_layer; ++i) add_layer(i);
   if (run.head) {
     final_norm = add(s.hidden, trainable, root_unit);
-    if (s.layernorm) final_norm_bias = add(s.hidden, trainable, root_unit);
+    if (s.norm_bias()) final_norm_bias = add(s.hidden, trainable, root_unit);
     head.out = s.vocab / run.tensor;
     if (s.model_type == "phi") head.bias = add(head.out, trainable, root_unit);
     head.weight = s.tied && embedding ? embedding : add(head.out * s.hidden, trainable, root_unit);
@@ -103,11 +103,12 @@ void TorchModel::add_layer(Count index) {
   layer.unit = unit;
   const auto norm = [&](Count width, Parameter*& weight, Parameter*& bias) {
     weight = add(width, trainable, unit);
-    if (s.layernorm) bias = add(width, trainable, unit);
+    if (s.norm_bias()) bias = add(width, trainable, unit);
   };
+  layer.windowed = run_.full_attention.size() <= static_cast<std::size_t>(index) || !run_.full_attention[static_cast<std::size_t>(index)];
   norm(s.hidden, layer.norm1, layer.norm1_bias);
   if (!run_.shared_norm) norm(s.hidden, layer.norm2, layer.norm2_bias);
-  if (starts(s.model_type, "gemma2") || starts(s.model_type, "gemma3")) {
+  if (run_.sandwich_norm) {
     layer.norm3 = add(s.hidden, trainable, unit);
     layer.norm4 = add(s.hidden, trainable, unit);
   }
@@ -134,8 +135,9 @@ void TorchModel::add_layer(Count index) {
       layer.k = linear("k_proj", s.hidden, k, s.qkv_bias, trainable, unit);
       layer.v = linear("v_proj", s.hidden, k, s.qkv_bias, trainable, unit);
     }
-    // attention_bias means all four but for Qwen 2, whose output has none.
-    layer.o = linear("o_proj", q, s.hidden, s.linear_bias || (s.qkv_bias && !starts(s.model_type, "qwen2")), trainable, unit);
+    // attention_bias means all four but for families whose output has none (Seed-OSS has a setting of its own, off).
+    const bool bare = starts(s.model_type, "qwen2") || starts(s.model_type, "seed_oss") || starts(s.model_type, "glm");
+    layer.o = linear("o_proj", q, s.hidden, s.linear_bias || (s.qkv_bias && !bare), trainable, unit);
     if (s.qk_norm) {
       const bool whole = starts(s.model_type, "olmo");  // one norm over all heads
       layer.q_norm = add(whole ? q : s.head_dim, trainable, unit);
@@ -180,8 +182,8 @@ Tensor TorchModel::apply(const Linear& l, const Tensor& x, Count rows) {
 
 Tensor TorchModel::norm(const Tensor& x, Count rows, Parameter* weight, Parameter* bias) {
   if (bias) return ops_.layer_norm(x, rows, *weight, *bias);
-  const bool wide = starts(run_.shape.model_type, "gpt_oss") || starts(run_.shape.model_type, "gemma");
-  return ops_.rms_norm(x, rows, *weight, run_.fused_norm || run_.fused_kernels, wide);
+  if (run_.written_layernorm) return ops_.layer_norm_written_out(x, rows, *weight);
+  return ops_.rms_norm(x, rows, *weight, run_.fused_norm || run_.fused_kernels, run_.wide_norm);
 }
 
 Tensor TorchModel::attention(DecoderLayer& layer, const Tensor& x) {
@@ -195,7 +197,9 @@ Tensor TorchModel::attention(DecoderLayer& layer, const Tensor& x) {
   sizes.kv_heads = kv;
   sizes.key_dim = sizes.value_dim = s.head_dim;
   sizes.sinks = layer.sinks != nullptr;
-  sizes.mask = run_.mask;
+  sizes.mask = run_.mask && layer.windowed;
+  sizes.softcap = run_.attention_softcap;
+  const tape::AttentionKernel kernel = run_.mask && !layer.windowed && !run_.expanded_kv ? tape::AttentionKernel::flash : run_.kernel;
   // Liger-Kernel: transformers/monkey_patch.py (0.8.2): on a model that exists already (Trainer) the norms of queries and keys of Qwen 3 stay
   // transformers' own; those of Qwen 3 VL and Gemma 3 are replaced.
   const bool own = run_.fused_kernels && !run_.fused_norm && starts(s.model_type, "qwen3") && !starts(s.model_type, "qwen3_vl");
@@ -213,18 +217,21 @@ Tensor TorchModel::attention(DecoderLayer& layer, const Tensor& x) {
     v = apply(layer.v, x, tokens);
   }
   if (!s.learned_positions) {
-    Tensor turned = ops_.rotate(ops_.reordered(q), tables, false, run_.program == "torchtitan");
-    k = ops_.rotate(ops_.reordered(k), tables, false, run_.program == "torchtitan");
+    BlockRef own_tables;
+    if (run_.tables_each_layer) own_tables = tape_.empty(2 * run_.seq * s.head_dim, 4).block;
+    const BlockRef& read = own_tables ? own_tables : tables;
+    Tensor turned = ops_.rotate(ops_.reordered(q), read, run_.wide_rotation, run_.program == "torchtitan");
+    k = ops_.rotate(ops_.reordered(k), read, run_.wide_rotation, run_.program == "torchtitan");
     q = std::move(turned);
   }
   // The math path works in fp32 on 16-bit operands (aten transformers/attention.cpp, allowFP16BF16ReductionMathSDP is off).
   const int narrow = q.width;
-  const bool widened = run_.kernel == tape::AttentionKernel::math && run_.autocast == 0 && narrow < 4;
+  const bool widened = kernel == tape::AttentionKernel::math && run_.autocast == 0 && narrow < 4;
   if (widened) q = ops_.convert(q, 4), k = ops_.convert(k, 4), v = ops_.convert(v, 4);
-  Tensor out = ops_.attention(q, k, v, sizes, run_.kernel);
+  Tensor out = ops_.attention(q, k, v, sizes, kernel);
   if (widened) out = ops_.convert(out, narrow);
   q = {}, k = {}, v = {};
-  if (run_.partial_rotary && run_.kernel == tape::AttentionKernel::flash) out = ops_.copy(out);
+  if (run_.partial_rotary && kernel == tape::AttentionKernel::flash) out = ops_.copy(out);
   return apply(layer.o, out, tokens);
 }
 
@@ -273,6 +280,7 @@ Tensor TorchModel::latent_attention(DecoderLayer& layer, const Tensor& x) {
 
 Tensor TorchModel::activated(const Tensor& x, ActivationForm form) {
   if (form == ActivationForm::relu) return ops_.soft_max(x);  // keeps its result, as a soft-max does
+  if (form == ActivationForm::relu_squared) return ops_.activation(ops_.soft_max(x));
   if (form == ActivationForm::quick_gelu) return ops_.quick_gelu(x);
   return form == ActivationForm::written_out ? ops_.gelu_written_out(x) : ops_.activation(x);
 }
@@ -302,7 +310,7 @@ Tensor TorchModel::experts(DecoderLayer& layer, const Tensor& x) {
   tape_.section = Tag::moe;
   const Count rows = static_cast<Count>(static_cast<double>(tokens * s.experts_per_token) * run_.routing);
   const bool gpt_oss = s.model_type == "gpt_oss";
-  const bool wide_router = s.mla.has_value();  // DeepSeek V3: router in fp32
+  const bool wide_router = run_.wide_router;
   Tensor weights;
   {
     Tensor in = wide_router ? ops_.convert(x, 4) : x;
@@ -370,6 +378,13 @@ Tensor TorchModel::decoder_layer(std::size_t index, Tensor hidden) {
   const bool split = run_.tensor > 1;  // sequence parallel around norms and sums
   const auto whole = [&](Tensor x) { return split ? ops_.gather(x, tokens * s.hidden, 0) : std::move(x); };
   const auto part = [&](Tensor x) { return split ? ops_.sum_rows(x, stream_rows * s.hidden, true) : std::move(x); };
+  if (run_.post_norm) {
+    Tensor made = part(attention(layer, whole(hidden)));
+    hidden = ops_.add(hidden, norm(made, stream_rows, layer.norm1, layer.norm1_bias));
+    made = {};
+    made = part(layer.router ? experts(layer, whole(hidden)) : mlp(layer.mlp, whole(hidden), tokens));
+    return ops_.add(hidden, norm(made, stream_rows, layer.norm2, layer.norm2_bias));
+  }
   Tensor inner = whole(norm(hidden, stream_rows, layer.norm1, layer.norm1_bias));
   if (run_.parallel_blocks) {
     Tensor attended = part(attention(layer, inner));

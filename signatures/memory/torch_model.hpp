@@ -33,6 +33,7 @@ struct DecoderLayer {
   Parameter *norm3 = nullptr, *norm4 = nullptr;  // Gemma 2 and 3: after attention and MLP
   Linear q, k, v, o;
   Parameter *q_norm = nullptr, *k_norm = nullptr;
+  bool windowed = false;       // attends through a mask where the run has one
   Linear q_down, kv_down;      // multi-latent attention
   Parameter *q_down_norm = nullptr, *kv_down_norm = nullptr;
   Parameter* sinks = nullptr;

@@ -87,8 +87,9 @@ Tensor Ops::adapted_linear(const Tensor& input, Count rows, Count out, Parameter
     result = linear(input, rows, out, weight, bias);
   }
   if (!adapter.a) return result;
-  // peft/tuners/lora/layer.py: x is cast to the adapter's type, A, B, scaling, sum.
-  Tensor x = autocast_ > 0 ? input : convert(input, adapter.a->width);
+  // peft/tuners/lora/layer.py: x is cast to the adapter's type (under autocast too, which narrows it again for the product: a copy of its
+  // own for each adapter), A, B, scaling, sum.
+  Tensor x = convert(input, adapter.a->width);
   if (adapter.dropout) x = dropout(x);
   const Tensor low = linear(x, rows, adapter.rank, *adapter.a);
   Tensor high = linear(low, rows, out, *adapter.b);
@@ -392,6 +393,56 @@ Tensor Ops::rms_norm_written_out(const Tensor& x, Count rows, Parameter& weight)
   return out;
 }
 
+// transformers: models/cohere/modeling_cohere.py, CohereLayerNorm: x in fp32, its mean taken off twice (once for the square, kept by the
+// power; once for the product with the root, kept by it), the product (kept where the weight learns), times the weight in fp32, narrowed.
+Tensor Ops::layer_norm_written_out(const Tensor& x, Count rows, Parameter& weight) {
+  const Count elements = x.elements;
+  const int width = x.width;
+  const bool needs = x.grad;
+  Parameter* leaf = weight.trainable ? &weight : nullptr;
+  BlockRef root = tape_.empty(rows, 4).block;
+  BlockRef wide = width == 4 ? x.block : tape_.empty(elements, 4).block;
+  BlockRef first = tape_.empty(elements, 4).block;
+  { const Tensor squares = tape_.empty(elements, 4); }
+  BlockRef second = tape_.empty(elements, 4).block;
+  BlockRef normed = tape_.empty(elements, 4).block;
+  wide.reset();
+  if (!needs) first.reset(), second.reset(), root.reset();
+  Tensor out;
+  {
+    const Tensor product = tape_.empty(elements, 4);
+    if (!leaf) normed.reset();
+    out = width == 4 ? product : tape_.empty(elements, width);
+  }
+  out.node = tape_.record({Tape::edge(x), Tape::edge(weight)}, {}, 1, [=](Tape& tape, Grads& grads) mutable {
+    Grads result(2);
+    Tensor grad = width == 4 ? std::move(grads[0]) : tape.gradient(elements, 4);
+    grads.clear();
+    Tensor inner;
+    if (needs) inner = tape.gradient(elements, 4);
+    if (leaf) {
+      const Tensor spread = tape.gradient(elements, 4);
+      result[1] = reduced(tape, *leaf, leaf->width);
+    }
+    normed.reset();
+    grad = {};
+    if (!needs) return result;
+    Tensor to_second = tape.gradient(elements, 4), to_root = tape.gradient(elements, 4);
+    inner = {}, to_root = {};
+    second.reset(), root.reset();
+    Tensor square = tape.gradient(elements, 4), to_first = tape.gradient(elements, 4);
+    square = {};
+    first.reset();
+    { const Tensor sum = tape.gradient(elements, 4); }
+    to_first = {};
+    result[0] = width == 4 ? std::move(to_second) : tape.gradient(elements, width);
+    to_second = {};
+    return result;
+  });
+  out.grad = out.node >= 0;
+  return out;
+}
+
 // native_layer_norm: input, mean and inverse deviation kept.
 Tensor Ops::layer_norm(const Tensor& input, Count rows, Parameter& weight, Parameter& bias) {
   const Tensor x = autocast_ > 0 ? convert(input, 4) : input;  // on autocast's fp32 list
@@ -590,9 +641,14 @@ Tensor Ops::plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, c
   }
   BlockRef mask;
   if (!eager && sizes.causal) mask = tape_.empty(sizes.queries * sizes.keys, width).block;
-  BlockRef raw = tape_.empty(scores, width).block;
+  BlockRef raw = tape_.empty(scores, width).block, bent;
   if (eager) {
     raw = tape_.empty(scores, width).block;                              // times the scale
+    if (sizes.softcap) {
+      raw = tape_.empty(scores, width).block;                            // over the cap
+      bent = raw = tape_.empty(scores, width).block;                     // tanh: kept
+      raw = tape_.empty(scores, width).block;                            // times the cap
+    }
     if (sizes.causal || sizes.mask) raw = tape_.empty(scores, width).block;  // plus the mask
     if (sizes.sinks) raw = tape_.empty(scores, width).block;             // the sink's column joined
   }
@@ -634,6 +690,13 @@ Tensor Ops::plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, c
         if (widened) {
           Tensor back = tape.gradient(scores, width);
           soft_max = std::move(back);
+        }
+        if (bent) {
+          for (int i = 0; i < 3; ++i) {
+            Tensor next = tape.gradient(scores, width);
+            soft_max = std::move(next);
+          }
+          bent.reset();
         }
         if (eager) {
           Tensor scaled = tape.gradient(scores, width);

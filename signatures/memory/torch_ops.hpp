@@ -26,6 +26,7 @@ struct AttentionSizes {
   bool causal = true;
   bool mask = false;                       // an explicit mask: eager, or padding
   bool sinks = false;                      // GPT-OSS: one more column in the soft-max
+  bool softcap = false;                    // scores go through cap tanh(x / cap)
 };
 
 class Ops {
@@ -57,6 +58,7 @@ class Ops {
   Tensor rms_norm(const Tensor& x, Count rows, Parameter& weight, bool fused = false, bool wide = false);
   // The first of these two whatever kernels Liger replaces elsewhere.
   Tensor rms_norm_written_out(const Tensor& x, Count rows, Parameter& weight);
+  Tensor layer_norm_written_out(const Tensor& x, Count rows, Parameter& weight);
   Tensor layer_norm(const Tensor& x, Count rows, Parameter& weight, Parameter& bias);
   Tensor add(const Tensor& a, const Tensor& b);
   // act(gate) * up

@@ -40,6 +40,8 @@ OptimizerBytes optimizer_bytes(const OptimizerSetup& setup, const std::deque<tap
       case OptimizerKind::adam: out.states += 2 * plain; break;
       case OptimizerKind::lion: out.states += plain; break;
       case OptimizerKind::sgd: out.states += setup.momentum > 0 ? plain : 0; break;
+      case OptimizerKind::rmsprop: out.states += plain * (setup.momentum > 0 ? 2 : 1); break;
+      case OptimizerKind::adagrad: out.states += plain; break;
       case OptimizerKind::adam_8bit:
       case OptimizerKind::lion_8bit: {
         const Count states = setup.kind == OptimizerKind::adam_8bit ? 2 : 1;
@@ -57,6 +59,8 @@ OptimizerBytes optimizer_bytes(const OptimizerSetup& setup, const std::deque<tap
   const Count one = largest * largest_width;
   using Form = OptimizerSetup::Form;
   switch (setup.kind) {
+    case OptimizerKind::rmsprop:
+    case OptimizerKind::adagrad:
     case OptimizerKind::adam: out.temporary = setup.form == Form::foreach ? all : setup.form == Form::loop ? 2 * one : 0; break;
     case OptimizerKind::sgd: out.temporary = 0; break;
     case OptimizerKind::adafactor: out.temporary = one; break;

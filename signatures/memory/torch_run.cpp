@@ -103,8 +103,14 @@ void read_shard(const RunConfig& config, TorchRun& run, Assumptions& assumptions
     shard.reshard = config.boolean(Key::reshard_after_forward).value_or(!has(strategy, "grad_op") && !has(strategy, "zero2"));
     // torchtitan: with pipeline parallel the default policy does not free units between micro batches.
     if (run.program == "torchtitan" && run.pipeline > 1 && !config.has(Key::reshard_after_forward)) shard.reshard = false;
+    for (const std::string_view name : {"fsdp_use_orig_params", "use_orig_params", "fsdp_config.use_orig_params", "fsdp_config.fsdp_use_orig_params"})
+      if (const auto found = config.raw().find(name); found != config.raw().end())
+        shard.original_parameters = parsers::lower(found->second.value) != "false";
     shard.offload_parameters = config.boolean(Key::fsdp_offload).value_or(false);
     shard.reduce_width = run.program == "torchtitan" ? 4 : 2;
+    for (const std::string_view name : {"reduce_dtype", "training.mixed_precision_reduce", "mixed_precision_reduce"})
+      if (const auto found = config.raw().find(std::string(name)); found != config.raw().end())
+        if (const int width = width_of(parsers::lower(found->second.value)); width > 0) shard.reduce_width = width;
     if (!config.has(Key::fsdp_wrap) && run.program != "torchtitan")
       assume(assumptions, "fsdp_wrap", "each decoder layer is a unit of its own: not stated");
     if (shard.ranks > 1) return;
@@ -135,11 +141,35 @@ ActivationForm activation_form(std::string_view name, std::string_view otherwise
   if (name.empty()) name = otherwise;
   if (name == "quick_gelu") return ActivationForm::quick_gelu;
   if (name == "relu") return ActivationForm::relu;
+  if (name == "relu2") return ActivationForm::relu_squared;
   if (name == "gelu_new" || name == "gelu_fast" || name == "gelu_accurate") return ActivationForm::written_out;
   return ActivationForm::one_kernel;
 }
 
-// transformers: models/{phi,gpt_neox,falcon,cohere,bloom}/modeling_*.py.
+// Which layers look at everything where others have a window: layer_types as written, else the family's pattern (transformers:
+// models/{gemma2,gemma3,gpt_oss,cohere2,olmo3}/configuration_*.py).
+void read_windows(const RunConfig& config, std::string_view type, TorchRun& run) {
+  const auto layers = static_cast<std::size_t>(run.shape.layers);
+  const std::string list = model_setting(config, {"layer_types"}, kDecoderParts);
+  std::vector<bool> full;
+  for (std::size_t at = 0; full.size() < layers && (at = list.find_first_of("fs", at)) != std::string::npos;) {
+    const std::string_view rest = std::string_view(list).substr(at);
+    const bool whole = rest.substr(0, 14) == "full_attention";
+    if (whole || rest.substr(0, 17) == "sliding_attention") full.push_back(whole);
+    at = list.find_first_of(",]", at);
+  }
+  if (full.size() != layers) {
+    full.clear();
+    const auto pattern = parsers::read_integer(model_setting(config, {"sliding_window_pattern"}, kDecoderParts));
+    const auto starts = [&](std::string_view head) { return type.substr(0, head.size()) == head; };
+    const Count every = pattern && *pattern > 0 ? *pattern : starts("gemma3") ? 6 : starts("gemma2") || starts("gpt_oss") ? 2 : starts("cohere2") || starts("olmo3") ? 4 : 0;
+    if (every > 0)
+      for (Count i = 0; i < run.shape.layers; ++i) full.push_back((i + 1) % every == 0);
+  }
+  run.full_attention = std::move(full);
+}
+
+// transformers: models/{phi,phi3,gpt_neox,falcon,cohere,bloom,olmo2,glm4,ernie4_5,nemotron,seed_oss,gemma2}/modeling_*.py.
 void read_blocks(const RunConfig& config, std::string_view type, TorchRun& run) {
   const auto no = [&](std::string_view name) { return model_setting(config, {name}, kDecoderParts) == "false"; };
   const bool newer = model_setting(config, {"new_decoder_architecture"}, kDecoderParts) == "true";
@@ -150,7 +180,26 @@ void read_blocks(const RunConfig& config, std::string_view type, TorchRun& run) 
   if (share.empty() && (type == "phi" || type == "gpt_neox" || type.substr(0, 3) == "glm" || type == "nemotron" || type == "stablelm")) share = "0.5";
   const auto turned = parsers::read_double(share);
   run.partial_rotary = turned && *turned > 0 && *turned < 1;
-  run.fused_qkv = type == "gpt_neox" || type == "falcon" || type == "bloom";
+  run.fused_qkv = type == "gpt_neox" || type == "falcon" || type == "bloom" || type == "phi3";
+  if (type == "phi3") run.partial_rotary = true;  // joined even where nothing is left out
+  const auto any = [&](std::initializer_list<std::string_view> heads) {
+    return std::any_of(heads.begin(), heads.end(), [&](std::string_view head) { return type.substr(0, head.size()) == head; });
+  };
+  run.post_norm = any({"olmo2", "olmo3", "exaone4"});
+  run.sandwich_norm = any({"gemma2", "gemma3"}) || type == "glm4";
+  run.wide_norm = any({"gpt_oss", "gemma", "olmo2", "olmo3"});
+  run.written_layernorm = cohere;
+  run.tables_each_layer = type.substr(0, 8) == "ernie4_5";
+  run.wide_rotation = cohere || run.tables_each_layer;
+  run.expanded_kv = type == "nemotron";
+  run.wide_router = run.shape.mla.has_value() || any({"glm4_moe", "ernie4_5_moe", "dots1"});
+  const auto cap = [&](std::string_view name) {
+    const std::string value = model_setting(config, {name}, kDecoderParts);
+    return value.empty() ? type.substr(0, 6) == "gemma2" : parsers::read_double(value).value_or(0) > 0;
+  };
+  run.attention_softcap = cap("attn_logit_softcapping");
+  run.logit_softcap = cap("final_logit_softcapping");
+  read_windows(config, type, run);
 }
 
 // Which tower it is: by its own model_type, else by the family. Defaults of the configuration classes of transformers' models clip, siglip,
@@ -206,7 +255,9 @@ void read_attention(const RunConfig& config, TorchRun& run, Assumptions& assumpt
     run.kernel = run.shape.head_dim > 256 ? AttentionKernel::math : AttentionKernel::flash;
     // Falcon's one key/value head is spread over the queries' heads by the math path.
     if (run.shape.model_type == "falcon" && grouped) run.kernel = AttentionKernel::math;
-    if (run.shape.sliding_window > 0 && run.shape.sliding_window < run.seq && run.program != "torchtitan") {
+    if (run.expanded_kv && grouped && run.kernel == AttentionKernel::flash) run.kernel = AttentionKernel::efficient;
+    const bool window = run.shape.sliding_window > 0 && run.shape.sliding_window < run.seq;
+    if ((window || config.boolean(Key::attention_mask) == true) && run.program != "torchtitan" && run.kernel == AttentionKernel::flash) {
       // masking_utils.py makes a mask then; with one sdpa expands keys and values.
       run.kernel = AttentionKernel::efficient;
       run.mask = true;
@@ -239,6 +290,10 @@ void read_optimizer(const RunConfig& config, TorchRun& run, Assumptions& assumpt
     setup.kind = OptimizerKind::sgd;
   } else if (has(name, "lion")) {
     setup.kind = narrow ? OptimizerKind::lion_8bit : OptimizerKind::lion;
+  } else if (has(name, "rmsprop")) {
+    setup.kind = OptimizerKind::rmsprop;
+  } else if (has(name, "adagrad")) {
+    setup.kind = OptimizerKind::adagrad;
   } else if (has(name, "muon")) {
     setup.kind = OptimizerKind::muon;
   } else {
@@ -292,6 +347,9 @@ void read_adapter(const RunConfig& config, TorchRun& run, Assumptions& assumptio
   if (rank && *rank > 0) {
     run.adapter.rank = std::min<Count>(*rank, 1 << 16);
     if (const auto* targets = config.list(Key::lora_targets)) run.adapter.targets = *targets;
+    for (const std::string_view name : {"lora_dropout", "lora_config.lora_dropout", "peft.lora_dropout"})
+      if (const auto found = config.raw().find(std::string(name)); found != config.raw().end())
+        run.adapter.dropout = parsers::read_double(found->second.value).value_or(0) > 0;
     if (run.adapter.targets.empty())
       assume(assumptions, "lora_targets", "adapters on q_proj and v_proj, peft's default: not stated");
   }
@@ -313,7 +371,7 @@ bool familiar(std::string_view type) {
   for (const std::string_view head :
        {"llama", "mistral", "mixtral", "qwen2", "qwen3", "gemma", "deepseek_v", "gpt_oss", "phi3", "olmo", "internvl", "llava", "internlm", "gpt2",
         "granite", "smollm", "cohere", "glm4", "yi", "ministral", "exaone", "baichuan", "pixtral", "phi", "gpt_neox", "opt", "bloom", "falcon", "gpt_bigcode",
-        "starcoder2", "paligemma", "idefics3", "smolvlm"})
+        "starcoder2", "paligemma", "idefics3", "smolvlm", "nemotron", "stablelm", "ernie4_5", "seed_oss", "glm"})
     if (type.substr(0, head.size()) == head) return true;
   return false;
 }
@@ -421,6 +479,7 @@ parsers::Result<TorchRun> torch_run(const RunConfig& config, Assumptions& assump
   read_adapter(config, run, assumptions);
   if (run.expert > 1 && run.shape.has_experts()) run.routing = std::clamp(config.number(Key::moe_imbalance).value_or(1), 1.0, static_cast<double>(run.expert));
   run.hidden_dropout = config.number(Key::hidden_dropout).value_or(0);
+  if (type == "seed_oss") run.hidden_dropout = parsers::read_double(model_setting(config, {"residual_dropout"}, kDecoderParts)).value_or(0.1);
   run.last_layer = run.shape.layers;
   // aten/src/ATen/cuda/CublasHandlePool.cpp: 32 MiB on Hopper and later, 8.1 MiB before.
   const std::string gpu = word(config, Key::gpu);

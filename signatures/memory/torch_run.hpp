@@ -17,7 +17,7 @@ enum class LossKind : std::uint8_t {
   chunked,  // chunks of tokens, each recomputed or finished at once
 };
 
-enum class OptimizerKind : std::uint8_t { none, adam, adam_8bit, sgd, adafactor, adafactor_transformers, lion, lion_8bit, muon };
+enum class OptimizerKind : std::uint8_t { none, adam, adam_8bit, sgd, rmsprop, adagrad, adafactor, adafactor_transformers, lion, lion_8bit, muon };
 
 struct OptimizerSetup {
   OptimizerKind kind = OptimizerKind::adam;
@@ -43,6 +43,7 @@ struct ShardSetup {
   int stage = 0;                 // ZeRO
   bool parameters = true;        // weights sharded (FULL_SHARD, stage 3)
   bool reshard = true;           // freed after the forward pass
+  bool original_parameters = true;  // FSDP1: use_orig_params, accelerate's default
   bool wrapped = true;           // each layer is a unit; else the whole model is one
   bool offload_parameters = false, offload_optimizer = false;
   int reduce_width = 2;          // bytes of what is reduced
@@ -53,8 +54,9 @@ struct ShardSetup {
 // Towers. merged: Qwen-VL and its kin (rotary positions, patches of any number, mergers). Of fixed image size: CLIP (a class token, a norm
 // before the blocks), SigLIP, InternViT (a class token, learnt scales of the branches).
 enum class TowerKind : std::uint8_t { merged, clip, siglip, internvit };
-// Activation functions by what they keep: one kernel (its input); x sigmoid(1.702 x); the tanh form written out in operations; ReLU (its result).
-enum class ActivationForm : std::uint8_t { one_kernel, quick_gelu, written_out, relu };
+// Activation functions by what they keep: one kernel (its input); x sigmoid(1.702 x); the tanh form written out in operations; ReLU (its result);
+// ReLU squared (ReLU's result and the square).
+enum class ActivationForm : std::uint8_t { one_kernel, quick_gelu, written_out, relu, relu_squared };
 
 struct TowerSetup {
   TowerKind kind = TowerKind::merged;
@@ -73,6 +75,16 @@ struct TorchRun {
   bool parallel_blocks = false, shared_norm = false;  // attention and MLP read the same input (and one norm of it): Phi, GPT-NeoX, Falcon
   bool partial_rotary = false;   // queries and keys are put together again: another layout, which the kernel's output takes over and is copied out of
   bool fused_qkv = false;        // one projection whose output the values are a view of: all of it stays
+  bool post_norm = false;        // norms stand behind attention and MLP only: OLMo 2 and 3, EXAONE 4
+  bool sandwich_norm = false;    // norms before and behind: Gemma 2 and 3, GLM 4
+  bool wide_norm = false;        // RMSNorm multiplies with its weight in fp32 and narrows the product
+  bool written_layernorm = false;  // Cohere: LayerNorm without bias, written out in fp32
+  bool wide_rotation = false;    // queries and keys are turned in fp32
+  bool tables_each_layer = false;  // ERNIE 4.5: each layer spreads the fp32 tables anew and keeps them
+  bool expanded_kv = false;      // keys and values are spread over all heads before the kernel: Nemotron
+  bool wide_router = false;      // the router multiplies in fp32
+  bool attention_softcap = false, logit_softcap = false;  // x = cap tanh(x / cap): tanh keeps its result
+  std::vector<bool> full_attention;  // layers without the sliding window, where layers differ
   Count batch = 1, seq = 0;      // of one micro batch on one rank; tokens of one sample after context parallel
   Count accumulation = 1;
   int stored_width = 2;          // of the weights that the optimizer steps

@@ -98,6 +98,15 @@ void Sharder::gather(int index) {
   unit.flat.reset();
 }
 
+// The root's hooks: after its forward pass FSDP2 frees the last flat buffer; before its backward pass the last unit is gathered ahead
+// (_fsdp_state.py, _post_forward; _fsdp_param_group.py, pre_backward; FSDP1: _runtime_utils.py, _prefetch_handle).
+void Sharder::before_backward() {
+  if (!model_.around) return;
+  last_flat_.reset();
+  backward_ = true;
+  prefetch(static_cast<int>(units_.size()) - 1);
+}
+
 void Sharder::prefetch(int index) {
   if (index < 0 || index == model_.root_unit) return;
   Unit& unit = units_[static_cast<std::size_t>(index)];

@@ -15,6 +15,7 @@ class Sharder {
   // What lives for ever: shards, DDP's buckets, ZeRO's buffers.
   void persistent();
   void before_forward();   // the root unit is gathered
+  void before_backward();
   void after_backward();   // what is still whole is reduced and freed
   Count states_split() const { return split_ ? run_.shard.ranks : 1; }
 

@@ -128,9 +128,14 @@ void Step::run(StepResult& result) {
   const OptimizerBytes optimizer = optimizer_bytes(run_.optimizer, model_.parameters(), model_.embedding, sharder_.states_split());
   const bool on_host = run_.shard.offload_optimizer || (run_.shard.offload_parameters && run_.shard.kind != ShardKind::zero);
   result.optimizer_bytes = on_host ? 0 : optimizer.states;
+  result.states_from_start = run_.optimizer.kind == OptimizerKind::adagrad;
   keep(Tag::optimizer, result.optimizer_bytes);
   result.rest = meter.live();
   result.at_rest = meter.by_tag();
+  // FSDP1 with use_orig_params: zero_grad clears the views; the flat gradient stays until the next forward pass
+  // (_runtime_utils.py, _reset_flat_param_grad_info_if_needed).
+  if (run_.shard.kind == ShardKind::fsdp1 && run_.shard.original_parameters && !run_.shard.offload_parameters)
+    result.rest += result.trainable / run_.shard.ranks * run_.stored_width;
   const BlockRef input = tape_.block(Tag::buffers, 2 * 8 * model_.tokens);
 
   if (run_.autocast > 0)
@@ -148,6 +153,7 @@ void Step::run(StepResult& result) {
     for (Tensor& root : roots) {
       Tensor gradient = tape_.gradient(root.elements, root.width);
       Tensor seed = std::move(root);
+      sharder_.before_backward();
       tape_.backward(seed, std::move(gradient));
       sharder_.after_backward();
     }

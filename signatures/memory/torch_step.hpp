@@ -11,6 +11,7 @@ struct StepResult {
   Count rest = 0;               // live between two steps
   tape::Meter::ByTag at_rest{};
   Count after_forward = 0;      // live when the forward pass has returned
+  bool states_from_start = false;  // made with the optimizer, not in the first step
   Count optimizer_bytes = 0;    // states: absent until the first update has begun
   Count parameters = 0, trainable = 0, expert_parameters = 0;  // of this rank, before data-parallel sharding
 };

@@ -114,6 +114,22 @@ RunConfig config_of_model(const json& row) {
     number(Key::image_grid_width, row.at("grid"));
   }
   if (row.value("freeze_vision", false)) config.set(Key::freeze_vision, true, "flag");
+  if (row.contains("accumulation")) number(Key::gradient_accumulation, row.at("accumulation"));
+  if (row.value("padding", 0) > 0) config.set(Key::attention_mask, true, "flag");
+  if (row.contains("lora")) {
+    number(Key::lora_rank, row.at("lora"));
+    config.set(Key::lora_targets, row.at("targets").get<std::vector<std::string>>(), "flag");
+    if (row.contains("lora_dropout")) config.raw()["lora_dropout"] = {row.at("lora_dropout").dump(), "flag", {}};
+  }
+  if (row.value("kind", "").substr(0, 4) == "fsdp") {
+    word(Key::framework, "fsdp");
+    word(Key::fsdp, row.at("kind"));
+    number(Key::world, row.at("world"));
+    if (row.contains("mixed")) word(Key::autocast, "bf16");
+    if (row.contains("strategy")) word(Key::fsdp_strategy, row.at("strategy"));
+    if (row.contains("reshard")) config.set(Key::reshard_after_forward, row.at("reshard").get<bool>(), "flag");
+    config.raw()["reduce_dtype"] = {row.value("reduce", row.contains("mixed") ? "float32" : "bfloat16"), "flag", {}};
+  }
   return config;
 }
 
@@ -135,6 +151,10 @@ Prediction predict(const memory::StageEstimate& stage) {
       out.forward = std::max(out.forward, bytes - optimizer);
     if (phase.phase != memory::Phase::optimizer_step) out.backward = std::max(out.backward, bytes - optimizer);
   }
+  for (const memory::PhaseEstimate& phase : stage.phases)
+    if (phase.phase == memory::Phase::first_step)
+      for (const memory::Term& term : phase.terms)
+        if (term.name == memory::term::kOptimizer) out.forward += states, out.backward += states;  // made with the optimizer
   out.steady = static_cast<double>(stage.static_bytes.count());
   return out;
 }
@@ -159,7 +179,7 @@ int main(int argc, char** argv) {
   bool refused = false;
   while (std::getline(file, line)) {
     json row = json::parse(line, nullptr, false);
-    if (row.is_discarded() || !row.contains("peak") || row["peak"].is_null()) continue;
+    if (row.is_discarded() || row.contains("error") || (row.contains("peak") && row["peak"].is_null())) continue;
     const bool by_model = row.contains("config");
     const auto estimate = memory::estimate_torch(by_model ? config_of_model(row) : config_of(row));
     if (!estimate.ok()) {
@@ -168,19 +188,28 @@ int main(int argc, char** argv) {
       continue;
     }
     const memory::StageEstimate& stage = estimate->stages.front();
-    const Prediction p = predict(stage);
+    Prediction p = predict(stage);
     std::string name = by_model ? row["name"].get<std::string>() : row["family"].get<std::string>() + " L" + row["layers"].dump() + " b" + row["mbs"].dump() + " s" + row["seq"].dump() +
                        " " + row["attn"].get<std::string>() + " " + row["dtype"].get<std::string>() + " " + row["opt"].get<std::string>();
     if (!by_model && row["ckpt"].get<bool>()) name += " ckpt";
     std::printf("%-52s", name.c_str());
+    if (!row.contains("peak")) {  // not measured yet
+      std::printf("  peak_forward %.0f  peak_backward %.0f  steady %.0f  peak %.0f\n", p.forward, p.backward, p.steady, p.peak);
+      continue;
+    }
     const auto compare = [&](const char* what, double value) {
       const double truth = row[what].get<double>();
       const double error = (value - truth) / truth * 100;
       errors[what].push_back(std::abs(error));
       std::printf("  %s %8.3f %8.3f %+6.2f%%", what, truth / 1073741824.0, value / 1073741824.0, error);
     };
-    compare("peak_forward", p.forward);
-    compare("peak_backward", p.backward);
+    // The first step of a fresh process passes the loss before the backward thread has its cuBLAS workspace.
+    if (row.value("fresh", false)) p.forward -= 32.0 * 1048576, p.backward -= 32.0 * 1048576;
+    // Accumulating runs: measured is the first micro batch, computed the highest one.
+    if (!row.contains("accumulation")) {
+      compare("peak_forward", p.forward);
+      compare("peak_backward", p.backward);
+    }
     compare("steady", p.steady);
     compare("peak", p.peak);
     const auto parameters = static_cast<double>(stage.dense_parameters + stage.expert_parameters);
@@ -208,7 +237,8 @@ int main(int argc, char** argv) {
       std::string knob;
       int different = 0;
       for (const char* key : {"family", "hidden", "ffn", "layers", "heads", "kv", "vocab", "mbs", "seq", "ckpt", "opt", "attn", "dtype", "experts",
-                              "topk", "moe_ffn", "grid", "images", "freeze_vision", "config", "autocast"})
+                              "topk", "moe_ffn", "grid", "images", "freeze_vision", "config", "autocast", "lora", "targets", "lora_dropout",
+                              "accumulation", "padding", "kind", "world", "mixed", "strategy", "reshard", "reduce", "reentrant"})
         if (rows[i].value(key, json()) != rows[j].value(key, json())) ++different, knob = key;
       if (different != 1 || knob == "config") continue;   // another model is no change of a run
       const double truth = rows[i]["peak"].get<double>() - rows[j]["peak"].get<double>(), value = predicted[i] - predicted[j];
