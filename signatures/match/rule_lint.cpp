@@ -10,6 +10,7 @@
 #include "signatures/match/attempt.hpp"
 #include "signatures/match/background.hpp"
 #include "signatures/match/literal.hpp"
+#include "signatures/match/rule_reader.hpp"
 
 namespace triage::signatures {
 namespace {
@@ -136,9 +137,24 @@ class Linter {
       const auto own = std::find_if(line.findings.begin(), line.findings.end(), [&](const Finding& f) { return f.rule == rule.id; });
       if (own == line.findings.end()) continue;
       for (const Finding& other : line.findings)
-        if (other.role == Role::root && !related(own->kind, other.kind) && told.insert(other.rule).second)
+        if (other.role == Role::root && !related(own->kind, other.kind) && told.insert(other.rule).second && !blamed_on_user(rule, other.rule, line.text))
           fault(rule, "its example also fires '" + other.rule + "' of kind '" + other.kind + "'", "guard one of the two with 'unless', or make it stricter", line.text);
     }
+  }
+
+  static bool shipped(const Signature& rule) {
+    const auto files = embedded_rules();
+    return std::any_of(files.begin(), files.end(), [&](const parsers::EmbeddedFile& file) { return file.path == rule.place.file; });
+  }
+
+  // A user's rule, often one over a shipped rule whose guards it left out, that fires on what a shipped rule is for: the fault is told at the
+  // user's rule, since that is the one to change.
+  bool blamed_on_user(const Signature& rule, const std::string& id, const std::string& line) {
+    const auto other = std::find_if(rules_.begin(), rules_.end(), [&](const Signature& r) { return r.id == id; });
+    if (!shipped(rule) || other == rules_.end() || shipped(*other)) return false;
+    fault(*other, "it also fires on an example of the shipped rule '" + rule.id + "'",
+          "add an 'unless' (a rule that replaces a shipped one needs its guards, too), make the pattern stricter, or disable '" + rule.id + "'", line);
+    return true;
   }
 
   static bool related(const std::string& a, const std::string& b) {
@@ -168,7 +184,7 @@ class Linter {
       }
       for (const std::string& id : others) {
         const auto other = std::find_if(rules_.begin(), rules_.end(), [&](const Signature& r) { return r.id == id; });
-        if (other != rules_.end() && other->id != rule.id && other->kind == rule.kind && other->role == rule.role)
+        if (other != rules_.end() && other->id != rule.id && other->kind == rule.kind && other->role == rule.role && !blamed_on_user(rule, id, rule.examples.front().text))
           fault(rule, "each of its examples also fires '" + id + "', of the same kind and role", "join the two rules, or make one of them stricter");
       }
     }
