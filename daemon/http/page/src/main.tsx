@@ -23,6 +23,7 @@ function App() {
     if (theme === 'auto') delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = theme;
     localStorage.setItem('theme', theme);
   }, [theme]);
+  useEffect(() => { if (path.startsWith('/snapshots/')) graphOf(path.slice(11)).catch(() => {}); }, [path]);   // while its view is being loaded
   useEffect(() => follow((e: StreamEvent) => tellEvent(e), setLive), []);
   useEffect(() => onEvent((e) => { if (e.type === 'token') setAsk(true); }), []);
   useEffect(() => {
@@ -32,7 +33,6 @@ function App() {
     return () => clearInterval(timer);
   }, []);
   const ill = (health?.parts ?? []).filter((p) => !p.ok);
-  if (path.startsWith('/snapshots/')) graphOf(path.slice(11)).catch(() => {});   // while its view is being loaded
   const id = path.startsWith('/incidents/') ? decodeURIComponent(path.slice(11)) : '';
   const link = (to: string, name: string, here: boolean) =>
     <a href={to} aria-current={here ? 'page' : undefined} onClick={(e) => { e.preventDefault(); go(to); }}>{name}</a>;
