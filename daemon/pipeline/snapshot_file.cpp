@@ -70,15 +70,17 @@ namespace {
 // The fault that was told first and means that bytes are missing.
 struct FirstLoss {
   std::optional<Error> fault;
-  Tell tell = [this](Error error, Weight weight) {
-    if (weight == Weight::loss && !fault) fault = std::move(error);
-  };
+  Tell tell() {
+    return [this](Error error, Weight weight) {
+      if (weight == Weight::loss && !fault) fault = std::move(error);
+    };
+  }
 };
 
 Result<AllocatorSnapshot> load_first(std::unique_ptr<ByteSource> input, const std::string& path, FirstLoss& told) {
   std::optional<Error>& fault = told.fault;
   std::optional<Result<AllocatorSnapshot>> found;
-  for_each_stream(std::move(input), path, told.tell, [&](const std::string& name, PeekedSource& stream) {
+  for_each_stream(std::move(input), path, told.tell(), [&](const std::string& name, PeekedSource& stream) {
     if (found && found->ok()) return;
     auto read = read_snapshot(stream, name);
     if (!found || read.ok()) found = std::move(read);
@@ -98,7 +100,7 @@ Result<AllocatorSnapshot> load_snapshot(std::unique_ptr<ByteSource> input, const
 
 Result<AllocatorSnapshot> load_snapshot(const std::string& path) {
   FirstLoss told;
-  TRIAGE_TRY(auto input, open_input(path, {told.tell, {}, {}}));
+  TRIAGE_TRY(auto input, open_input(path, {told.tell(), {}, {}}));
   return load_first(std::move(input), path, told);
 }
 

@@ -243,9 +243,8 @@ void Worker::take_orders() {
       }
     if (found == sources_.end() && order.what == Order::What::follow) {
       if (!begin(order.file, order.skip)) {     // the store does not answer: ask again
-        if (later_.empty()) later_at_ = now_ + kAgain;
-        later_.push_back(std::move(order));
         ++counts_.errors;
+        postpone(std::move(order));
         continue;
       }
       found = sources_.find(order.file.path);

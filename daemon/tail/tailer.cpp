@@ -152,7 +152,7 @@ Result<TailStep> Tailer::look_at(std::span<char> room, TimePoint now) {
     if (!unchanged(*info) || skip_at_ != 0 || at_.size > std::max(shown_, at_.offset)) {
       Step taken = take(room, *info, now);
       if (!taken.ok()) {
-        if (taken.error().code() != ErrorCode::unavailable && taken.error().code() != ErrorCode::limit) file_.reset();   // a stale handle of a file server, a bad disk: opened anew next time
+        if (!comes_later(taken.error())) file_.reset();   // a stale handle of a file server, a bad disk: opened anew next time
         if (taken.error().code() == ErrorCode::unavailable && turn + 1 < kTurns) {
           file_.reset();
           continue;

@@ -137,7 +137,7 @@ class Linter {
       const auto own = std::find_if(line.findings.begin(), line.findings.end(), [&](const Finding& f) { return f.rule == rule.id; });
       if (own == line.findings.end()) continue;
       for (const Finding& other : line.findings)
-        if (other.role == Role::root && !related(own->kind, other.kind) && told.insert(other.rule).second && !blamed_on_user(rule, other.rule, line.text))
+        if (other.role == Role::root && !related(own->kind, other.kind) && told.insert(other.rule).second && !blamed_on_user(rule, rule_of(other.rule), line.text))
           fault(rule, "its example also fires '" + other.rule + "' of kind '" + other.kind + "'", "guard one of the two with 'unless', or make it stricter", line.text);
     }
   }
@@ -147,11 +147,16 @@ class Linter {
     return std::any_of(files.begin(), files.end(), [&](const parsers::EmbeddedFile& file) { return file.path == rule.place.file; });
   }
 
+  // Null if there is none.
+  const Signature* rule_of(const std::string& id) const {
+    const auto found = std::find_if(rules_.begin(), rules_.end(), [&](const Signature& r) { return r.id == id; });
+    return found == rules_.end() ? nullptr : &*found;
+  }
+
   // A user's rule, often one over a shipped rule whose guards it left out, that fires on what a shipped rule is for: the fault is told at the
   // user's rule, since that is the one to change.
-  bool blamed_on_user(const Signature& rule, const std::string& id, const std::string& line) {
-    const auto other = std::find_if(rules_.begin(), rules_.end(), [&](const Signature& r) { return r.id == id; });
-    if (!shipped(rule) || other == rules_.end() || shipped(*other)) return false;
+  bool blamed_on_user(const Signature& rule, const Signature* other, const std::string& line) {
+    if (!shipped(rule) || !other || shipped(*other)) return false;
     fault(*other, "it also fires on an example of the shipped rule '" + rule.id + "'",
           "add an 'unless' (a rule that replaces a shipped one needs its guards, too), make the pattern stricter, or disable '" + rule.id + "'", line);
     return true;
@@ -183,8 +188,8 @@ class Linter {
         first = false;
       }
       for (const std::string& id : others) {
-        const auto other = std::find_if(rules_.begin(), rules_.end(), [&](const Signature& r) { return r.id == id; });
-        if (other != rules_.end() && other->id != rule.id && other->kind == rule.kind && other->role == rule.role && !blamed_on_user(rule, id, rule.examples.front().text))
+        const Signature* const other = rule_of(id);
+        if (other && other->id != rule.id && other->kind == rule.kind && other->role == rule.role && !blamed_on_user(rule, other, rule.examples.front().text))
           fault(rule, "each of its examples also fires '" + id + "', of the same kind and role", "join the two rules, or make one of them stricter");
       }
     }
