@@ -11,7 +11,7 @@
 #include "daemon/http/json_view.hpp"
 #include "db/query.hpp"
 #include "tests/support/scan.hpp"
-#include "tests/support/temporary_folder.hpp"
+#include "tests/support/temp_folder.hpp"
 
 using namespace triage;
 using daemon::Desk;
@@ -102,7 +102,7 @@ std::string kind_of(const std::string& database) {
 }  // namespace
 
 TEST_CASE("an incident opens with its root, closes when the job is quiet, and is told once") {
-  const tests::TemporaryFolder folder;
+  const tests::TempFolder folder;
   const std::string database = folder.path() + "/triaged.db";
   Bench bench(database);
   const std::string text = recorded("capacity_forward.log");
@@ -126,7 +126,7 @@ TEST_CASE("an incident opens with its root, closes when the job is quiet, and is
 TEST_CASE("the answer of the service is the answer of a scan") {
   for (const char* name : {"capacity_forward.log", "fragmentation.log", "other_process.log", "optimizer_first_step.log"}) {
     CAPTURE(name);
-    const tests::TemporaryFolder folder;
+    const tests::TempFolder folder;
     const std::string database = folder.path() + "/triaged.db";
     Bench bench(database);
     const std::string text = recorded(name);
@@ -151,7 +151,7 @@ TEST_CASE("the answer of the service is the answer of a scan") {
 }
 
 TEST_CASE("a healthy job gives nothing") {
-  const tests::TemporaryFolder folder;
+  const tests::TempFolder folder;
   Bench bench(folder.path() + "/triaged.db");
   Feeder feeder(rank_log("well", 0));
   bench.take(feeder.take(recorded("ok_train.log")));
@@ -163,7 +163,7 @@ TEST_CASE("a restart in the middle doubles nothing and loses nothing") {
   const std::string text = recorded("capacity_forward.log");
   for (std::size_t cut = 500; cut < text.size(); cut += text.size() / 7) {
     CAPTURE(cut);
-    const tests::TemporaryFolder folder;
+    const tests::TempFolder folder;
     const std::string database = folder.path() + "/triaged.db";
     std::size_t line = text.rfind('\n', cut);
     line = line == std::string::npos ? 0 : line + 1;
@@ -185,7 +185,7 @@ TEST_CASE("a restart in the middle doubles nothing and loses nothing") {
 }
 
 TEST_CASE("a later attempt that passes the failing step with another configuration confirms the fix") {
-  const tests::TemporaryFolder folder;
+  const tests::TempFolder folder;
   const std::string database = folder.path() + "/triaged.db";
   Bench bench(database);
   Feeder first(rank_log("megatron", 0, 1));
@@ -212,7 +212,7 @@ TEST_CASE("late lines find the incident that is closed: after a restart, and aft
   const std::string text = recorded("capacity_forward.log");
   for (const bool restart : {true, false}) {
     CAPTURE(restart);
-    const tests::TemporaryFolder folder;
+    const tests::TempFolder folder;
     const std::string database = folder.path() + "/triaged.db";
     auto bench = std::make_unique<Bench>(database);
     Feeder feeder(rank_log("llama", 0));
@@ -241,7 +241,7 @@ TEST_CASE("late lines find the incident that is closed: after a restart, and aft
 }
 
 TEST_CASE("a later attempt is compared with an earlier one that only the store knows, and told once") {
-  const tests::TemporaryFolder folder;
+  const tests::TempFolder folder;
   const std::string database = folder.path() + "/triaged.db";
   const std::string failing = recorded("megatron-oom-dense-forward.log");
   {
@@ -271,7 +271,7 @@ TEST_CASE("a later attempt is compared with an earlier one that only the store k
 }
 
 TEST_CASE("a clock that is set back a day neither keeps an incident open nor a failure unjudged") {
-  const tests::TemporaryFolder folder;
+  const tests::TempFolder folder;
   const std::string database = folder.path() + "/triaged.db";
   Bench bench(database);
   Feeder first(rank_log("llama", 0));
@@ -291,7 +291,7 @@ TEST_CASE("a clock that is set back a day neither keeps an incident open nor a f
 }
 
 TEST_CASE("lines of a file that a worker had let go of count as new") {
-  const tests::TemporaryFolder folder;
+  const tests::TempFolder folder;
   Bench bench(folder.path() + "/triaged.db");
   Feeder feeder(rank_log("llama", 0));
   bench.take(feeder.take("starting\n"));
@@ -326,7 +326,7 @@ TEST_CASE("a judgement after a restart waits for the dumps of the job, which oth
   };
   for (const bool comes : {true, false}) {
     CAPTURE(comes);
-    const tests::TemporaryFolder folder;
+    const tests::TempFolder folder;
     const std::string database = folder.path() + "/triaged.db";
     {
       Bench bench(database);
@@ -354,7 +354,7 @@ TEST_CASE("a judgement after a restart waits for the dumps of the job, which oth
 }
 
 TEST_CASE("a turn costs nothing for the jobs that are not due") {
-  const tests::TemporaryFolder folder;
+  const tests::TempFolder folder;
   Bench bench(folder.path() + "/triaged.db");
   std::vector<SourceNews> all;
   for (int job = 0; job < 10'000; ++job) {

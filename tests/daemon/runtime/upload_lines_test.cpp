@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "tests/support/temporary_folder.hpp"
+#include "tests/support/temp_folder.hpp"
 
 using namespace triage;
 
@@ -35,7 +35,7 @@ std::string write_lines(const std::string& path, int count) {
 }  // namespace
 
 TEST_CASE("the lines around root and findings of an upload are kept, each once, with number and offset") {
-  const tests::TemporaryFolder folder;
+  const tests::TempFolder folder;
   const std::string path = folder.path() + "/upload-1", text = write_lines(path, 5000);
   const auto got = daemon::lines_around({incident(1000, "a.log", {1010, 3000}), incident(20, "a.log"), incident(7, "other.log")}, path, "a.log");
   REQUIRE(got.size() == 3);
@@ -57,7 +57,7 @@ TEST_CASE("the lines around root and findings of an upload are kept, each once, 
 }
 
 TEST_CASE("an upload that is gone, or shorter than it was, keeps what there is") {
-  const tests::TemporaryFolder folder;
+  const tests::TempFolder folder;
   CHECK(daemon::lines_around({incident(3, "a.log")}, folder.path() + "/none", "a.log")[0].empty());
   const std::string path = folder.path() + "/short";
   std::ofstream(path) << "one\ntwo";
@@ -68,7 +68,7 @@ TEST_CASE("an upload that is gone, or shorter than it was, keeps what there is")
 }
 
 TEST_CASE("what is kept of one incident is bounded") {
-  const tests::TemporaryFolder folder;
+  const tests::TempFolder folder;
   const std::string path = folder.path() + "/wide";
   {
     std::ofstream out(path);

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "daemon/tail/guarded_file_system.hpp"
-#include "daemon/tail/posix_file_system.hpp"
+#include "tests/support/real_files.hpp"
 #include "tests/support/temp_folder.hpp"
 
 using namespace triage;
@@ -19,23 +19,17 @@ using parsers::Result;
 namespace {
 
 // The real file system, with a folder that may not be listed (tests may run as root, for whom there are no permissions).
-class Forbidding final : public FileSystem {
+class Forbidding final : public tests::RealFiles {
  public:
   std::atomic<bool> forbids = false;
-  Result<FileInfo> info(const std::string& path, bool follow) override { return files_.info(path, follow); }
-  Result<std::unique_ptr<OpenFile>> open(const std::string& path) override { return files_.open(path); }
   Result<std::vector<FolderEntry>> list(const std::string& folder) override {
     if (forbids && folder.ends_with("/secret")) return parsers::Error(parsers::ErrorCode::io, "a folder cannot be listed").at(parsers::Place{folder, {}, {}, {}, {}});
-    return files_.list(folder);
+    return RealFiles::list(folder);
   }
-  Result<std::string> real_path(const std::string& path) override { return files_.real_path(path); }
-
- private:
-  PosixFileSystem files_;
 };
 
 // A file server that answers nothing below /net until it goes on.
-class Silent final : public FileSystem {
+class Silent final : public tests::RealFiles {
  public:
   void stop() {
     const std::lock_guard guard(lock_);
@@ -46,17 +40,15 @@ class Silent final : public FileSystem {
     silent_ = false;
     changed_.notify_all();
   }
-  Result<FileInfo> info(const std::string& path, bool follow) override { return pass(path), files_.info(path, follow); }
-  Result<std::unique_ptr<OpenFile>> open(const std::string& path) override { return pass(path), files_.open(path); }
-  Result<std::vector<FolderEntry>> list(const std::string& folder) override { return pass(folder), files_.list(folder); }
-  Result<std::string> real_path(const std::string& path) override { return files_.real_path(path); }
+  Result<FileInfo> info(const std::string& path, bool follow) override { return pass(path), RealFiles::info(path, follow); }
+  Result<std::unique_ptr<OpenFile>> open(const std::string& path) override { return pass(path), RealFiles::open(path); }
+  Result<std::vector<FolderEntry>> list(const std::string& folder) override { return pass(folder), RealFiles::list(folder); }
 
  private:
   void pass(const std::string& path) {
     std::unique_lock guard(lock_);
     changed_.wait(guard, [&] { return !silent_ || path.find("/net") == std::string::npos; });
   }
-  PosixFileSystem files_;
   std::mutex lock_;
   std::condition_variable changed_;
   bool silent_ = false;

@@ -7,10 +7,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "daemon/tail/posix_file_system.hpp"
 #include "tests/support/gzip.hpp"
+#include "tests/support/real_files.hpp"
 #include "tests/support/scan.hpp"
-#include "tests/support/temporary_folder.hpp"
+#include "tests/support/temp_folder.hpp"
 
 using namespace triage;
 using daemon::SourceNews;
@@ -28,19 +28,13 @@ std::string recorded(const std::string& name) {
 }
 
 // The real file system, which can run out of descriptors.
-class ShortFiles final : public daemon::FileSystem {
+class ShortFiles final : public tests::RealFiles {
  public:
   bool out_of_descriptors = false;
-  parsers::Result<daemon::FileInfo> info(const std::string& path, bool follow) override { return files_.info(path, follow); }
   parsers::Result<std::unique_ptr<daemon::OpenFile>> open(const std::string& path) override {
     if (out_of_descriptors) return parsers::Error(parsers::ErrorCode::unavailable, "no descriptors are left");
-    return files_.open(path);
+    return RealFiles::open(path);
   }
-  parsers::Result<std::vector<daemon::FolderEntry>> list(const std::string& folder) override { return files_.list(folder); }
-  parsers::Result<std::string> real_path(const std::string& path) override { return files_.real_path(path); }
-
- private:
-  daemon::PosixFileSystem files_;
 };
 
 // A worker without a thread, and a desk that only keeps what it is told: the newest row and all spool lines of each generation.
@@ -88,7 +82,7 @@ struct Bench {
     return answer.incidents.size() == 1 ? answer.incidents.front().diagnosis.kind : std::to_string(answer.incidents.size()) + " incidents";
   }
 
-  const tests::TemporaryFolder folder;
+  const tests::TempFolder folder;
   const std::string path;
   TimePoint now = std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
   ShortFiles files;
@@ -221,7 +215,7 @@ TEST_CASE("worker: a rotated file that is packed is read from where it was left,
   const std::string packed = tests::gzipped(text);
   for (const bool whole : {true, false}) {
     CAPTURE(whole);
-    const tests::TemporaryFolder folder;
+    const tests::TempFolder folder;
     const std::string plain = folder.path() + "/rank0.log", path = plain + ".1.gz";
     daemon::PosixFileSystem files;
     TimePoint now = std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());

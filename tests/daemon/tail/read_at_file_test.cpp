@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "daemon/tail/posix_file_system.hpp"
+#include "tests/support/real_files.hpp"
 #include "tests/support/temp_folder.hpp"
 
 using namespace triage;
@@ -16,20 +16,16 @@ using tests::TempFolder;
 namespace {
 
 // Answers that come only at the `late`-th call.
-class SlowFiles final : public FileSystem {
+class SlowFiles final : public tests::RealFiles {
  public:
   explicit SlowFiles(int late) : late_(late) {}
-  parsers::Result<FileInfo> info(const std::string& path, bool follow) override { return files_.info(path, follow); }
   parsers::Result<std::unique_ptr<OpenFile>> open(const std::string& path) override {
     if (late_-- > 0) return parsers::Error(ErrorCode::limit, "a file server does not answer");
-    return files_.open(path);
+    return RealFiles::open(path);
   }
-  parsers::Result<std::vector<FolderEntry>> list(const std::string& folder) override { return files_.list(folder); }
-  parsers::Result<std::string> real_path(const std::string& path) override { return files_.real_path(path); }
 
  private:
   int late_;
-  PosixFileSystem files_;
 };
 
 std::string all_of(parsers::ReadAt& file) {

@@ -7,6 +7,7 @@
 
 #include "signatures/memory/allocator_replay.hpp"
 #include "signatures/memory/replay_recording.hpp"
+#include "tests/support/trace_script.hpp"
 
 using namespace triage::signatures;
 using triage::parsers::AllocatorSnapshot;
@@ -15,13 +16,12 @@ using triage::parsers::PoolId;
 using triage::parsers::SnapshotBlock;
 using triage::parsers::SnapshotSegment;
 using triage::parsers::TraceAction;
-using triage::parsers::TraceEvent;
+using triage::tests::at;
+using triage::tests::kMiB;
+using triage::tests::trace_event;
 
 namespace {
 
-constexpr std::int64_t kMiB = 1 << 20;
-constexpr std::uint64_t kBase = std::uint64_t{1} << 45;
-constexpr std::uint64_t at(std::int64_t mib) { return kBase + static_cast<std::uint64_t>(mib * kMiB); }
 constexpr PoolId kGraph{1, 0}, kMemPool{0, 5};
 
 // A recording written down event by event, in MiB.
@@ -31,13 +31,7 @@ struct Script {
 
   Script() { snapshot.traces.emplace_back(), snapshot.segments_whole = snapshot.traces_whole = snapshot.has_traces = true; }
   void event(TraceAction action, std::int64_t mib, std::int64_t size, std::uint64_t stream) {
-    TraceEvent e;
-    e.action = action;
-    e.address = at(mib);
-    e.size = size * kMiB;
-    e.stream = stream;
-    e.pool = pool;
-    snapshot.traces[0].events.append(e);
+    snapshot.traces[0].events.append(trace_event(action, at(mib), size, stream, pool));
   }
   void made(std::int64_t mib, std::int64_t size, std::uint64_t stream = 0) { event(TraceAction::segment_alloc, mib, size, stream); }
   void gone(std::int64_t mib, std::int64_t size, std::uint64_t stream = 0) { event(TraceAction::segment_free, mib, size, stream); }

@@ -7,19 +7,18 @@
 #include <vector>
 
 #include "signatures/memory/allocator_replay.hpp"
+#include "tests/support/trace_script.hpp"
 
 using namespace triage::signatures;
 using triage::parsers::BlockState;
 using triage::parsers::SnapshotBlock;
 using triage::parsers::SnapshotSegment;
 using triage::parsers::TraceAction;
-using triage::parsers::TraceEvent;
+using triage::tests::at;
+using triage::tests::kMiB;
+using triage::tests::trace_event;
 
 namespace {
-
-constexpr std::int64_t kMiB = 1 << 20;
-constexpr std::uint64_t kBase = std::uint64_t{1} << 45;
-constexpr std::uint64_t at(std::int64_t mib) { return kBase + static_cast<std::uint64_t>(mib * kMiB); }
 
 AllocConf conf(const std::string& text) {
   auto read = read_alloc_conf(text);
@@ -28,12 +27,7 @@ AllocConf conf(const std::string& text) {
 }
 
 void event(ReplayTraceBuilder& builder, TraceAction action, std::uint64_t address, std::int64_t mib, std::uint64_t stream = 0) {
-  TraceEvent e;
-  e.action = action;
-  e.address = address;
-  e.size = mib * kMiB;
-  e.stream = stream;
-  builder.event(e);
+  builder.event(trace_event(action, address, mib, stream));
 }
 
 void segment(ReplayTraceBuilder& builder, std::uint64_t address, std::vector<std::pair<std::int64_t, BlockState>> blocks, bool expandable) {
