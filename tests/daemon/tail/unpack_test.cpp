@@ -5,6 +5,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -66,15 +67,17 @@ std::string zstd(const std::string& text, int window_log = 0) {
 }
 
 // One file of a ustar archive, or with size: a header that states another size.
-std::string tar_member(const std::string& name, const std::string& bytes) {
+// type: '0' a file, '1' a hard link, '2' a symbolic link, '3' a device, '5' a folder, '6' a pipe.
+std::string tar_member(const std::string& name, const std::string& bytes, char type = '0', const std::string& link = "") {
   std::string head(512, '\0');
   head.replace(0, name.size(), name);
+  head.replace(157, link.size(), link);
   head.replace(100, 7, "0000644");
   char size[13];
   std::snprintf(size, sizeof size, "%011lo", static_cast<unsigned long>(bytes.size()));
   head.replace(124, 11, size, 11);
   head.replace(148, 8, "        ");
-  head[156] = '0';
+  head[156] = type;
   head.replace(257, 8, std::string("ustar\0" "00", 8));
   unsigned long sum = 0;
   for (const char c : head) sum += static_cast<unsigned char>(c);
@@ -276,4 +279,16 @@ TEST_CASE("the checksum behind the end of a tar is read too") {
   std::string packed = gzip(tar_member("a", some_log(10)) + std::string(10'240, '\0'));
   packed[packed.size() - 6] = static_cast<char>(packed[packed.size() - 6] ^ 1);
   CHECK(tells(unpack(packed), "do not match their checksum"));
+}
+
+TEST_CASE("an archive reaches no file but its own: links, devices and pipes are passed over, names that climb are only shown") {
+  const std::string packed = tar_member("passwd", "", '2', "/etc/passwd") + tar_member("hard", "", '1', "/etc/passwd") + tar_member("disk", "", '3') + tar_member("pipe", "", '6') +
+                             tar_member("folder/", "", '5') + tar_member("../../../tmp/climbs.log", "a line\n") + tar_member("/etc/absolute.log", "another\n") + std::string(1024, '\0');
+  const Unpacked out = unpack(packed);
+  REQUIRE(out.streams.size() == 2);
+  CHECK(out.streams[0].name == "x!../../../tmp/climbs.log");
+  CHECK(out.all() == "a line\nanother\n");
+  CHECK(out.faults.empty());
+  CHECK_FALSE(std::filesystem::exists("/tmp/climbs.log"));
+  CHECK_FALSE(std::filesystem::exists("/etc/absolute.log"));
 }
