@@ -20,6 +20,7 @@ struct MaskOptions {
   std::vector<std::string> host_names; // of the incident
   std::vector<std::string> host_suffixes;  // "corp.example.com": names that end with it
   std::vector<std::string> words;      // masked wherever they stand, any case
+  bool operator==(const MaskOptions&) const = default;
 };
 
 // Text without secrets. Linear in the text's length.

@@ -57,7 +57,7 @@ std::string needs_restart(const ServiceConfig& running, const ServiceConfig& wan
   const auto add = [&out](bool differs, const char* section) {
     if (differs) out += (out.empty() ? "" : ", ") + std::string(section);
   };
-  add(running.database != wanted.database || running.move_damaged_aside != wanted.move_damaged_aside, "database");
+  add(running.database != wanted.database || running.move_damaged_aside != wanted.move_damaged_aside || running.mask_stored != wanted.mask_stored, "database");
   add(running.http != wanted.http, "http");
   add(running.desk != wanted.desk, "incidents");
   add(running.workers != wanted.workers, "workers");
@@ -81,6 +81,7 @@ ReadConfig read_service_config(const std::string& text, const std::string& name)
       Fields inner(*database, "database", out.faults);
       inner.text("path", config.database);
       inner.flag("move_damaged_aside", config.move_damaged_aside);
+      inner.flag("mask", config.mask_stored);
     }
   }
   fields.texts("rules", config.rules);

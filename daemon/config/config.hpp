@@ -16,6 +16,7 @@ namespace triage::daemon {
 struct ServiceConfig {
   std::string database = "/var/lib/triaged/triaged.db";
   bool move_damaged_aside = false;
+  bool mask_stored = false;                     // what is stored is masked as alerts are
   std::vector<std::string> rules;               // files and folders of the user's rules
   SourceConfig sources;
   api::HttpConfig http;

@@ -35,6 +35,19 @@ bool tells(const signatures::Finding& finding) {
   return finding.role != Role::fact && finding.role != Role::progress && finding.role != Role::advice;
 }
 
+// The end of a line stays where it is.
+void mask_lines(std::vector<SpoolLine>& lines, const MaskOptions& options) {
+  for (SpoolLine& line : lines) line.text = mask_text(line.text, options);
+}
+
+// What judgement and store get to see. Names of files stay: they are read again by them.
+void mask_news(SourceNews& news, const MaskOptions& options) {
+  mask_lines(news.spool, options);
+  if (news.tail) mask_lines(*news.tail, options);
+  if (news.dump)
+    for (signatures::Finding& finding : news.dump->findings) finding.text = mask_text(finding.text, options);
+}
+
 void earlier(std::optional<TimePoint>& at, TimePoint time) { at = at ? std::min(*at, time) : time; }
 
 }  // namespace
@@ -42,7 +55,7 @@ void earlier(std::optional<TimePoint>& at, TimePoint time) { at = at ? std::min(
 Desk::Desk(std::shared_ptr<const Knowledge> knowledge, db::LiveStore& store, DeskOptions options, Alerts alerts, Observer observer, ReadDump read_dump)
     : knowledge_(std::move(knowledge)),
       store_(store),
-      options_(options),
+      options_(std::move(options)),
       alerts_(std::move(alerts)),
       observer_(std::move(observer)),
       read_dump_(std::move(read_dump)),
@@ -163,6 +176,7 @@ parsers::Status Desk::restore(TimePoint now) {
 }
 
 void Desk::accept(SourceNews& news, TimePoint now) {
+  if (options_.mask) mask_news(news, *options_.mask);
   if (news.again) {
     const auto known = sources_.find({news.row.name, news.row.generation});
     if (known == sources_.end() || !known->second->asked_at) return;
@@ -327,7 +341,8 @@ void Desk::track(Job& job, Answer answer, TimePoint now) {
     }
     incident.diagnosis.id = known->tracked.id;
     if (job.attempt > 1 && incident.diagnosis.attempt == 1) incident.diagnosis.attempt = job.attempt;
-    std::string text = json_text(incident_json(incident), -1);
+    const auto json = incident_json(incident);
+    std::string text = json_text(options_.mask ? mask_json(json, *options_.mask) : json, -1);
     known->evidence.insert(found[i].begin(), found[i].end());
     if (text == known->answer) continue;
     const std::string shape = shape_of(incident);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/alert/mask.hpp"
 #include "daemon/pipeline/knowledge.hpp"
 #include "daemon/pipeline/triage.hpp"
 #include "daemon/runtime/evidence.hpp"
@@ -28,6 +29,7 @@ struct DeskOptions {
   std::chrono::minutes dump{10};                // a judgement waits so long for a dump that is read again
   std::chrono::hours forget{24};                // a job without news is let go of after this; the store brings it back
   int default_year = 1970;
+  std::optional<MaskOptions> mask;              // lines and dumps are masked before anything of them is kept
   bool operator==(const DeskOptions&) const = default;
 };
 

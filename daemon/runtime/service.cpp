@@ -210,6 +210,7 @@ Service::~Service() {
 
 Result<std::unique_ptr<Service>> Service::start(ServiceConfig config, std::string config_path) {
   config.desk.default_year = this_year();
+  if (config.mask_stored) config.desk.mask = config.alerts.mask;
   set_log_level(config.log_level);
   LoadedKnowledge loaded = load_rules(config);
   log_errors(LogLevel::warn, loaded.notes);
@@ -326,6 +327,7 @@ std::vector<Error> Service::reload() {
     faults = std::move(read.faults);
     wanted = std::move(read.config);
     wanted.desk.default_year = it.config.desk.default_year;
+    if (wanted.mask_stored) wanted.desk.mask = wanted.alerts.mask;
   }
   LoadedKnowledge loaded;
   if (faults.empty()) {

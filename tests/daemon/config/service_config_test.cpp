@@ -36,6 +36,8 @@ TEST_CASE("configuration: what is left out has its default, and an empty file is
   CHECK(read.config.http.upload_folder == "/srv/t/uploads");
   CHECK(read.config.retention.incidents == 100'000);
   CHECK(daemon::read_service_config("", "triaged.yaml").faults.empty());
+  CHECK_FALSE(read.config.mask_stored);
+  CHECK(daemon::read_service_config("database: {path: /srv/t/triaged.db, mask: true}\n", "triaged.yaml").config.mask_stored);
 }
 
 TEST_CASE("configuration: a reload names what it cannot change") {

@@ -11,6 +11,7 @@
 #include "daemon/http/json_view.hpp"
 #include "db/query.hpp"
 #include "tests/support/scan.hpp"
+#include "tests/support/secret_samples.hpp"
 #include "tests/support/temp_folder.hpp"
 
 using namespace triage;
@@ -63,10 +64,9 @@ signatures::SourceInfo rank_log(const std::string& job, int rank, int attempt = 
 }
 
 struct Bench {
-  explicit Bench(const std::string& path) : store(db::LiveStore::open(path).value()), desk(make()) {}
+  explicit Bench(const std::string& path, daemon::DeskOptions options = {}) : store(db::LiveStore::open(path).value()), desk(make(std::move(options))) {}
 
-  Desk make() {
-    daemon::DeskOptions options;
+  Desk make(daemon::DeskOptions options) {
     options.default_year = 2026;
     return Desk(tests::knowledge(), store, options, [](const daemon::IncidentChange&, TimePoint) { return daemon::OutboxPlan{}; },
                 [this](const daemon::IncidentChange& change) { events.push_back(change.event + " " + change.tracked.id); },
@@ -372,4 +372,41 @@ TEST_CASE("a turn costs nothing for the jobs that are not due") {
     CHECK_FALSE(bench.desk.next_due().has_value());
   }
   CHECK(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC < 0.5);   // seconds of this process; with a walk over all jobs 2 and more
+}
+
+TEST_CASE("where that is wanted, no secret of the list gets into the database, and the diagnosis stays") {
+  auto samples = tests::alerting::secret_samples();
+  std::erase_if(samples, [](const auto& sample) { return sample.text.find('\n') != std::string::npos; });   // limit: over more than one line
+  std::size_t bare = 0;
+  for (const bool masked : {true, false}) {
+    const tests::TempFolder folder;
+    const std::string database = folder.path() + "/triaged.db";
+    {
+      daemon::DeskOptions options;
+      if (masked) options.mask.emplace();
+      Bench bench(database, std::move(options));
+      int rank = 0;
+      for (const auto& sample : samples) {
+        Feeder feeder(rank_log("job" + std::to_string(rank), rank));
+        ++rank;
+        bench.take(feeder.take("before " + sample.text + "\nTraceback (most recent call last):\n  File \"/srv/train.py\", line 7, in <module>\n    step()\n"
+                               "RuntimeError: CUDA error: an illegal memory access was encountered, " + sample.text + "\n"));
+      }
+      bench.wait(70s);
+      CHECK(std::count_if(bench.events.begin(), bench.events.end(), [](const auto& e) { return e.starts_with("closed"); }) == rank);
+    }
+    std::string kept;
+    for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+      std::ifstream in(file.path(), std::ios::binary);
+      kept.append(std::istreambuf_iterator<char>(in), {});
+    }
+    CHECK(kept.find("an illegal memory access was encountered") != std::string::npos);
+    for (const auto& sample : samples) {
+      CAPTURE(sample.text);
+      const bool found = kept.find(sample.hidden) != std::string::npos;
+      if (masked) CHECK_FALSE(found);
+      else bare += found;
+    }
+  }
+  CHECK(bare > 80);                               // without it they do stand there
 }
