@@ -47,11 +47,18 @@ Attempt try_rule(const SignatureSet& set, std::uint32_t index, const parsers::Re
   const re2::StringPiece message(record.message.data(), record.message.size());
   const auto matches = [&](const RE2& regex) { return RE2::PartialMatch(message, regex); };
   const auto match = std::find_if(compiled.match.begin(), compiled.match.end(), [&](const CompiledPattern& p) { return matches(*p.regex); });
-  if (match == compiled.match.end()) return {Attempt::End::no_pattern, rule.match.size() == 1 ? "the pattern does not match: " + rule.match.front() : "none of the patterns matches"};
-  if (std::string missing = missing_condition(rule.within, context); !missing.empty()) return {Attempt::End::within, std::move(missing)};
+  if (match == compiled.match.end()) return {Attempt::End::no_pattern, rule.match.size() == 1 ? "the pattern does not match: " + rule.match.front() : "none of the patterns matches", {}};
+  if (std::string missing = missing_condition(rule.within, context); !missing.empty()) return {Attempt::End::within, std::move(missing), {}};
   const auto unless = std::find_if(compiled.unless.begin(), compiled.unless.end(), [&](const auto& regex) { return matches(*regex); });
-  if (unless != compiled.unless.end()) return {Attempt::End::unless, "silenced by its own 'unless': " + (*unless)->pattern()};
-  return {Attempt::End::matched, match->regex->pattern()};
+  if (unless != compiled.unless.end()) return {Attempt::End::unless, "silenced by its own 'unless': " + (*unless)->pattern(), {}};
+  Attempt out{Attempt::End::matched, match->regex->pattern(), {}};
+  std::vector<re2::StringPiece> parts(static_cast<std::size_t>(match->regex->NumberOfCapturingGroups()) + 1);
+  match->regex->Match(message, 0, message.size(), RE2::UNANCHORED, parts.data(), static_cast<int>(parts.size()));
+  for (const auto& [capture, number] : match->groups) {
+    const re2::StringPiece& part = parts[static_cast<std::size_t>(number)];
+    if (part.data() != nullptr) out.groups.emplace_back(capture, std::string(part.data(), part.size()));
+  }
+  return out;
 }
 
 std::vector<LineTrial> try_text(const SignatureSet& set, std::string_view text) {

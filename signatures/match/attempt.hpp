@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "parsers/records/record.hpp"
@@ -15,6 +16,7 @@ struct Attempt {
   enum class End { matched, no_pattern, unless, within };
   End end = End::no_pattern;
   std::string detail;  // the pattern that matched or silenced, or the condition that does not hold
+  std::vector<std::pair<std::size_t, std::string>> groups;   // of a match: index in Signature::captures, and the text, before it is read
 };
 
 Attempt try_rule(const SignatureSet& set, std::uint32_t rule, const parsers::Record& record, Context context);

@@ -113,6 +113,40 @@ std::string fill_template(std::string_view text, const std::vector<std::pair<std
   return out;
 }
 
+std::string_view capture_type_name(CaptureType type) {
+  switch (type) {
+    case CaptureType::text: return "text";
+    case CaptureType::integer: return "integer";
+    case CaptureType::number: return "number";
+    case CaptureType::bytes: return "bytes";
+    case CaptureType::rank: return "rank";
+    case CaptureType::local_rank: return "local_rank";
+    case CaptureType::node: return "node";
+    case CaptureType::device: return "device";
+    case CaptureType::pid: return "pid";
+    case CaptureType::time: return "time";
+  }
+  return "text";
+}
+
+std::string fill_sentence(std::string_view text, const std::vector<std::pair<std::string, CaptureValue>>& values) {
+  constexpr char kUnknown = '\x01';   // stands in no template: YAML refuses control characters
+  std::vector<std::pair<std::string, CaptureValue>> known;
+  for (const auto& pair : values)
+    if (!parsers::trim(capture_text(pair.second)).empty()) known.push_back(pair);
+  std::string out = fill_template(text, known, std::string_view(&kUnknown, 1));
+  for (auto at = out.find(kUnknown); at != std::string::npos; at = out.find(kUnknown, at)) {
+    const std::string_view before = std::string_view(out).substr(0, at), after = std::string_view(out).substr(at + 1);
+    if (before.ends_with(" (") && after.starts_with(")"))
+      out.erase(at - 2, 4);
+    else if (before.ends_with(": ") && (after.empty() || after == "."))
+      out.replace(at - 2, std::string::npos, ".");
+    else
+      out[at] = '?';
+  }
+  return out;
+}
+
 void apply_capture(CaptureType type, const CaptureValue& value, Finding& finding) {
   switch (type) {
     case CaptureType::rank: return set_from(finding.rank, value);

@@ -15,6 +15,9 @@ namespace triage::signatures {
 // Nothing for a text that is no value of the type: the capture is left out. Numbers may have blanks around and commas inside (1,024).
 std::optional<CaptureValue> read_capture(CaptureType type, std::string_view text);
 
+// As it stands in a rule: "integer", "bytes", ...
+std::string_view capture_type_name(CaptureType type);
+
 // For people: text as it is, bytes as "79.15 GiB".
 std::string capture_text(const CaptureValue& value);
 // For comparison with `expect:` of an example: bytes as decimal number.
@@ -25,6 +28,9 @@ std::vector<std::string_view> template_names(std::string_view text);
 
 // The template with values filled in. A name without a value becomes `unknown`.
 std::string fill_template(std::string_view text, const std::vector<std::pair<std::string, CaptureValue>>& values, std::string_view unknown);
+
+// A sentence for people: as fill_template, but where a value is unknown or empty, ": {x}" at the end and " ({x})" go with it; else "?".
+std::string fill_sentence(std::string_view text, const std::vector<std::pair<std::string, CaptureValue>>& values);
 
 // What a finding's own fields (rank, device, node, ...) get from a capture of that type.
 void apply_capture(CaptureType type, const CaptureValue& value, Finding& finding);

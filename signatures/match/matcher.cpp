@@ -229,8 +229,8 @@ void Matcher::match(const parsers::Record& record, Context context, std::span<co
       finding.captures.emplace_back(capture.name, std::move(*value));
     }
     finding.kind = kind_of(rule, finding);
-    finding.summary = fill_template(rule.summary, finding.captures, "?");
-    finding.help = fill_template(rule.help, finding.captures, "?");
+    finding.summary = fill_sentence(rule.summary, finding.captures);
+    finding.help = fill_sentence(rule.help, finding.captures);
     if (!rule.parser.empty()) finding.event = parsers::read_event(rule.parser, record.message);
     out.push_back(std::move(finding));
   }

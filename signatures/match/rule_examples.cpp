@@ -54,6 +54,22 @@ void check_captures(const Finding& finding, const Example& example, const Signat
   }
 }
 
+// A group that took part in the match, but whose text is no value of its type: the capture would stay empty without a word.
+void check_types(const std::vector<LineTrial>& lines, std::uint32_t index, const Signature& rule, const Example& example, std::vector<Error>& out) {
+  for (const LineTrial& line : lines)
+    for (std::size_t i = 0; i < line.rules.size(); ++i) {
+      if (line.rules[i] != index) continue;
+      for (const auto& [at, text] : line.attempts[i].groups) {
+        const Capture& capture = rule.captures[at];
+        if (parsers::trim(text).empty() || read_capture(capture.type, text)) continue;
+        out.push_back(Error(ErrorCode::conflict, "rule '" + rule.id + "': the capture '" + capture.name + "' reads nothing from the example")
+                          .at(example.place)
+                          .because("'" + text + "' is no value of its type, " + std::string(capture_type_name(capture.type)))
+                          .help("give it another type in 'captures', or a narrower group"));
+      }
+    }
+}
+
 }  // namespace
 
 std::vector<Error> check_examples(const SignatureSet& set) {
@@ -63,7 +79,7 @@ std::vector<Error> check_examples(const SignatureSet& set) {
     for (const Example& example : rule.examples) {
       const std::vector<LineTrial> lines = try_text(set, example.text);
       if (const Finding* finding = fired(lines, rule.id))
-        check_captures(*finding, example, rule, out);
+        check_captures(*finding, example, rule, out), check_types(lines, i, rule, example, out);
       else
         out.push_back(Error(ErrorCode::conflict, "rule '" + rule.id + "' does not fire on its example").at(example.place).because(silence_reason(lines, i)));
     }

@@ -34,7 +34,7 @@ const std::vector<Family>& families() {
       {"nccl", {"timeout", "heartbeat", "remote", "system", "net", "desync", "usage", "internal"}},
       {"dist", {"store", "rendezvous", "gloo_timeout", "peer_closed"}},
       {"cuda", {"illegal_access", "illegal_instruction", "device_assert", "misaligned", "launch_failure", "ecc", "init", "no_kernel_image"}},
-      {"proc", {"sigsegv", "sigabrt", "sigbus", "sigfpe", "sigill", "sigkill", "sigterm", "sigint", "exit"}},
+      {"proc", {"sigsegv", "sigabrt", "sigbus", "sigfpe", "sigill", "sigkill", "sigterm", "sigint", "sighup", "exit"}},
       {"sched", {"time_limit", "node_fail", "preempted", "cancelled", "evicted", "requeued", "launch"}},
       {"io", {"enospc", "emfile", "stale", "eio"}},
       {"ckpt", {"corrupt", "missing", "mismatch"}},

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "parsers/records/prefix.hpp"
+#include "signatures/match/capture.hpp"
 #include "signatures/match/explain.hpp"
 #include "signatures/match/rule_examples.hpp"
 
@@ -106,6 +107,15 @@ TEST_CASE("a rule fires where its pattern, its place and its 'unless' allow") {
     std::vector<std::string> got;
     for (const Finding& finding : findings(matcher, row.line)) got.push_back(finding.rule);
     CHECK(got == row.rules);
+  }
+}
+
+TEST_CASE("a sentence leaves out what only leads to an unknown value") {
+  const std::vector<std::pair<std::string, CaptureValue>> values{{"call", std::string("ibv_create_qp")}, {"why", std::string(" ")}};
+  for (const auto& [text, want] : {std::pair("The call {call} failed: {why}", "The call ibv_create_qp failed."), std::pair("It failed: {why}.", "It failed."),
+                                   std::pair("A link went down ({nic}).", "A link went down."), std::pair("{nic} failed: {call}", "? failed: ibv_create_qp")}) {
+    CAPTURE(std::string(text));
+    CHECK(fill_sentence(text, values) == want);
   }
 }
 
