@@ -77,7 +77,7 @@ bool read_mpi(std::string_view message, ProcessExit& exit) {
     if (node.after(" on node ")) exit.node = std::string(node.until(" "));
     if (const auto signal = narrow(number_after(message, "exited on signal ")); signal && *signal > 0 && *signal <= 64) exit.signal = signal;
     if (const auto status = number_after(message, "exited with status ")) enter_status(exit, *status);
-    return exit.signal || exit.exit_code;
+    return exit.signal || exit.exit_code || contains(message, " exited on");   // Open MPI 5 breaks the sentence here
   }
   if (scan.after("KILLED BY SIGNAL: ")) {
     exit.signal = narrow(scan.integer());

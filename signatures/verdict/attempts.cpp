@@ -280,6 +280,7 @@ class Splitter {
 
   static bool mild(const Finding& f) {
     if (parsers::contains(f.text, "NCCL WARN")) return false;
+    if (parsers::contains(f.text, "death signal, shutting down workers")) return false;   // torch's agent raises it again after this line
     return f.level == parsers::Level::warning || f.level == parsers::Level::info || f.level == parsers::Level::debug;
   }
 

@@ -66,6 +66,8 @@ class Diagnoser {
     // A memory rule says how to tell the kinds apart; where there is a ledger, it has.
     if (!d_.ledger) d_.help = f.help;
     d_.fingerprint = fingerprint_of(f, d_.kind, d_.frameworks);
+    // No configuration names it; the fingerprint does without, so that known incidents keep theirs.
+    if (d_.frameworks.empty() && f.rule.starts_with("jax.")) d_.frameworks.push_back("jax");
     confidence();
     // A rule's sentence of another kind than the one found out would contradict it.
     d_.summary = summary_of(d_, f, kind_is(d_.kind, f.kind) && (choice_.root->strength != Strength::exit || kind_is(d_.kind, "sched")) ? f.summary : std::string());
@@ -427,6 +429,7 @@ class Diagnoser {
     }
     if (!d_.root.rank) rank_of_pid();
     if (!d_.root.rank && !d_.root.local_rank) rank_of_signal();
+    if (!d_.root.rank && !d_.root.local_rank) rank_of_mpirun();
     if (!d_.root.rank && !d_.root.local_rank) rank_of_spawned();
     if (d_.root.rank) return;
     d_.root.rank = rank_in_text(f.text);
@@ -458,8 +461,9 @@ class Diagnoser {
   // A log of one process names no rank: it is rank 0 of one. Not for faults that need several, nor for those of a node.
   void only_process() {
     const auto& f = *root_->finding;
-    if (f.system || f.rule.starts_with("k8s.") || f.rule.starts_with("block.k8s") || shredded(f.text) || several_crashed() || root_->strength == Strength::scheduler || d_.root.local_rank.value_or(0) > 0 || command_of_another(f.text)) return;
+    if (f.system || f.rule.starts_with("k8s.") || f.rule.starts_with("block.k8s") || shredded(f.text) || several_crashed() || several_ended() || root_->strength == Strength::scheduler || d_.root.local_rank.value_or(0) > 0 || command_of_another(f.text)) return;
     if (is_dump(f) || f.rule.starts_with("coredumpctl.")) return;   // of one process of perhaps many
+    if (root_->strength == Strength::hardware && !f.traceback) return;   // the node's word of a device, not a process'
     // The kernel's and the scheduler's lines are the node's; a program that tells of its own killed child is one of the processes.
     const bool told_by_program = root_->finding->traceback.has_value();
     for (const std::string_view family : {"nccl", "dist", "sched", "host.oom.kernel", "host.oom.slurm", "host.oom.k8s", "gpu.xid"})
@@ -525,6 +529,19 @@ class Diagnoser {
       if (open != std::string_view::npos) processes.insert(text.substr(open, at - open));
     }
     return processes.size() > 1;
+  }
+
+  // A launcher names the processes that it ends and the one that failed: more than one ran here. Its own signal is no rank's.
+  bool several_ended() const {
+    const auto& f = *root_->finding;
+    if (f.rule == "torchrun.hangup" || parsers::contains(f.text, "death signal, shutting down workers")) return true;
+    std::set<std::int64_t> children;
+    for (const Finding& other : sources_[root_->source].findings) {
+      if (other.line < f.line || (other.rule != "launcher.kills_children" && other.rule != "torchrun.closing_signal" && other.rule != "torchrun.failed")) continue;
+      for (const auto& [name, value] : other.captures)
+        if (const auto* pid = std::get_if<std::int64_t>(&value); pid != nullptr && name == "process") children.insert(*pid);
+    }
+    return children.size() > 1;
   }
 
   // DeepSpeed's launcher prints the command of the last local rank: "'--local_rank=3'" says that four ran here.
@@ -593,6 +610,23 @@ class Diagnoser {
     d_.root.local_rank = found->finding->local_rank;
     if (!d_.root.pid) d_.root.pid = found->finding->pid;
     d_.reasons.push_back("the launcher saw one process end by this signal");
+  }
+
+  // Open MPI 5 names the rank and the process in one line and the signal in the next one.
+  void rank_of_mpirun() {
+    const Finding* only = nullptr;
+    for (const Item& item : items_) {
+      if (item.finding->rule != "mpirun.ended_rank" || item.caught) continue;
+      if (only != nullptr) return;
+      only = item.finding;
+    }
+    if (only == nullptr || !only->rank || root_->finding->system) return;
+    const bool same = only->pid && parsers::contains(root_->finding->text, std::to_string(*only->pid));
+    if (!same && !kind_is(d_.kind, "proc")) return;
+    d_.root.rank = only->rank;
+    if (!d_.root.pid) d_.root.pid = only->pid;
+    if (d_.root.node.empty()) d_.root.node = only->node;
+    d_.reasons.push_back("mpirun saw this rank end by a signal");
   }
 
   // The launcher's table names the process by its number, and with it the rank and the host.

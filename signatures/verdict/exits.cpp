@@ -23,8 +23,8 @@ constexpr std::array<SignalName, 11> kSignals = {{{4, "SIGILL", "proc.sigill"},
                                                   {9, "SIGKILL", "proc.sigkill"},
                                                   {11, "SIGSEGV", "proc.sigsegv"},
                                                   {15, "SIGTERM", "proc.sigterm"},
-                                                  {2, "SIGINT", "proc.exit"},
-                                                  {1, "SIGHUP", "proc.exit"},
+                                                  {2, "SIGINT", "proc.sigint"},
+                                                  {1, "SIGHUP", "proc.sighup"},
                                                   {31, "SIGSYS", "proc.exit"}}};
 
 const SignalName* find_signal(int number) {

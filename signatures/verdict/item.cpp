@@ -138,6 +138,7 @@ Strength strength_of(const Finding& f) {
   }
   for (string_view kind : {"gpu.sxid", "gpu.fallen_off_bus", "gpu.nvlink", "gpu.init_failed"})
     if (kind_is(f.kind, kind)) return Strength::hardware;
+  if (f.system && kind_is(f.kind, "cuda.ecc")) return Strength::hardware;   // the kernel driver's word, not the program's echo of it
   // A mismatch or a wrong call that a rank reports of itself is its own fault, no echo.
   if (f.role == Role::root && (kind_is(f.kind, "nccl.desync") || kind_is(f.kind, "nccl.usage"))) return Strength::local;
   if (kind_is(f.kind, "nccl") || kind_is(f.kind, "dist")) return Strength::collective;

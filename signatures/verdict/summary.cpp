@@ -216,7 +216,7 @@ std::vector<Missing> missing_of(const Diagnosis& d, const Finding& root, const K
     if (d.phase == Phase::unknown) add("the traceback", "the lines before the message, with all frames");
   }
   if (kind_is(d.kind, "nccl") || kind_is(d.kind, "dist.gloo_timeout")) {
-    if (!knowledge.flight_recorder && !kind_is(d.kind, "dist"))
+    if (!knowledge.flight_recorder && !kind_is(d.kind, "dist") && !uses(d, "jax"))
       add("what each rank called last", flight_recorder(d));
     if (knowledge.flight_recorder && d.collective && !d.collective->silent_ranks.empty())
       add("the flight recorder dumps of " + ranks_text(d.collective->silent_ranks), "a folder that all nodes share in TORCH_NCCL_DEBUG_INFO_TEMP_FILE; a rank that died leaves none");
@@ -237,8 +237,8 @@ std::vector<Missing> missing_of(const Diagnosis& d, const Finding& root, const K
         "CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 CUDA_ENABLE_LIGHTWEIGHT_COREDUMP=1 CUDA_COREDUMP_FILE=/shared/core_%h_%p.nvcudmp (costs nothing while all is "
         "well), or CUDA_LAUNCH_BLOCKING=1 for a short run");
   if (kind_is(d.kind, "cuda.ecc") || kind_is(d.kind, "cuda.launch_failure"))
-    add("the driver's record of the device", "dmesg -T | grep -i -E 'xid|nvrm' of the node as one more input");
-  if (!d.root.rank && !root.system && !kind_is(d.kind, "sched"))
+    add("the driver's record of the device", "dmesg -T | grep -i -E 'xid|nvrm|amdgpu' of the node as one more input");
+  if (!d.root.rank && !root.system && !kind_is(d.kind, "sched") && !uses(d, "jax"))
     add("which rank it was", "PyTorch 2.2 or later prefixes its own errors with [rankN]; torchrun --log-dir DIR --redirects 3, or srun --label");
   return out;
 }

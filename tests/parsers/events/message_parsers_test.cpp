@@ -210,6 +210,7 @@ TEST_CASE("process_exit reads launchers, schedulers, containers and shells") {
       {"   JobState=FAILED Reason=NonZeroExitCode Dependency=(null) ExitCode=1:0", "slurm", 1, no, no, no, no, none, "", false, "FAILED"},
       {"State: OUT_OF_MEMORY (exit code 0)", "slurm", no, no, no, no, no, none, "", true, "OUT_OF_MEMORY"},
       {"mpirun noticed that process rank 7 with PID 0 on node node3 exited on signal 9 (Killed).", "mpirun", no, 9, 7, no, no, none, "node3", false, ""},
+      {"prterun noticed that process rank 2 with PID 1617008 on node cpu155 exited on", "mpirun", no, no, 2, no, no, 1617008, "cpu155", false, ""},
       {"=   KILLED BY SIGNAL: 9 (Killed)", "mpirun", no, 9, no, no, no, none, "", false, ""},
       {"subprocess.CalledProcessError: Command '['python', 'train.py']' died with <Signals.SIGKILL: 9>.", "python", no, 9, no, no, no, none, "", false, ""},
       {"subprocess.CalledProcessError: Command '['python', 'train.py']' returned non-zero exit status 1.", "python", 1, no, no, no, no, none, "", false, ""},

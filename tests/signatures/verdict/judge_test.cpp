@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "findings.hpp"
 
@@ -234,6 +235,55 @@ TEST_CASE("a hardware Xid explains a CUDA error of its node; an application Xid 
     const auto j = judge(std::move(sources), {});
     REQUIRE(j.diagnoses.size() == 1);
     CHECK(j.diagnoses[0].kind == (code == 79 ? "gpu.xid.79" : "cuda.illegal_access"));
+  }
+}
+
+TEST_CASE("an error of the device that the kernel driver reports explains a hang that the program prints first") {
+  const auto hang = finding("rocm.hardware_exception", "cuda.launch_failure", Role::root, 2, "HW Exception by GPU node-5 (Agent handle: 0x6a9b6f0) reason :GPU Hang");
+  auto ras = finding("rocm.kernel.ras", "cuda.ecc", Role::root, 3, "amdgpu 0000:1c:00.0: {1}uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!");
+  ras.system = true;
+  const auto j = judge_one(source("a.log", {hang, ras}));
+  REQUIRE(j.diagnoses.size() == 1);
+  CHECK(j.diagnoses[0].kind == "cuda.ecc");
+  CHECK(j.diagnoses[0].root.line == 3);
+}
+
+TEST_CASE("a launcher that was told to end is an end, although it says so as a warning") {
+  for (const auto& [rule, kind, role, number] : {std::tuple("torchrun.got_signal", "proc.sigterm", Role::confirmation, "15"), std::tuple("torchrun.hangup", "proc.sighup", Role::root, "1")}) {
+    CAPTURE(std::string(rule));
+    auto told = finding(rule, kind, role, 6, "Received " + std::string(number) + " death signal, shutting down workers");
+    told.level = parsers::Level::warning;
+    const auto j = judge_one(source("a.log", {told}));
+    REQUIRE(j.diagnoses.size() == 1);
+    CHECK(j.diagnoses[0].kind == kind);
+    CHECK(!j.diagnoses[0].root.rank);
+  }
+}
+
+TEST_CASE("the rank that mpirun saw end by a signal is the one that crashed") {
+  const auto crash = finding("crash.fortran", "proc.sigill", Role::root, 1, "Program received signal SIGILL: Illegal instruction.");
+  auto seen = finding("mpirun.ended_rank", "proc.exit", Role::confirmation, 7, "prterun noticed that process rank 2 with PID 1617008 on node cpu155 exited on");
+  seen.rank = 2;
+  seen.pid = 1617008;
+  seen.node = "cpu155";
+  const auto j = judge_one(source("a.log", {crash, seen}));
+  REQUIRE(j.diagnoses.size() == 1);
+  CHECK(j.diagnoses[0].kind == "proc.sigill");
+  CHECK(j.diagnoses[0].root.rank == 2);
+  CHECK(j.diagnoses[0].root.node == "cpu155");
+}
+
+TEST_CASE("a log in which the launcher ends several processes is not of rank 0 of one") {
+  for (const std::int64_t last : {45099, 45098}) {
+    CAPTURE(last);
+    std::vector<Finding> lines{finding("deepspeed.loss_scale", "num.nan", Role::root, 7, "Exception: Current loss scale already at minimum - cannot decrease scale anymore.")};
+    for (const std::int64_t pid : {std::int64_t{45098}, last}) {
+      lines.push_back(finding("launcher.kills_children", "none", Role::fact, 9 + lines.size(), "Killing subprocess " + std::to_string(pid)));
+      lines.back().captures.emplace_back("process", pid);
+    }
+    const auto j = judge_one(source("a.log", lines));
+    REQUIRE(j.diagnoses.size() == 1);
+    CHECK(j.diagnoses[0].root.rank.has_value() == (last == 45098));
   }
 }
 
