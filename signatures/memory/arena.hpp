@@ -6,8 +6,9 @@
 
 namespace triage::signatures::memory {
 
-// What a piece of memory belongs to; the parts become the terms of an estimate.
-enum class Part : std::size_t { dense, moe, vision, logits, transient, weight_gradient, count };
+// What a piece of memory belongs to; the parts become the terms of an estimate. `exchange`: what lies between ranks (borders of pipeline
+// stages, gathered weights).
+enum class Part : std::size_t { dense, moe, vision, logits, transient, weight_gradient, exchange, count };
 
 using Parts = std::array<double, static_cast<std::size_t>(Part::count)>;
 

@@ -4,6 +4,7 @@
 
 #include "signatures/memory/frameworks.hpp"
 #include "signatures/memory/megatron_chunk.hpp"
+#include "signatures/memory/megatron_schedule.hpp"
 #include "signatures/memory/megatron_setup.hpp"
 #include "signatures/memory/megatron_static.hpp"
 
@@ -31,6 +32,7 @@ Range vision_kept(const MegatronSetup& run) {
 
 struct StageWalk {
   std::vector<Term> base;  // live in every phase
+  double inputs = 0;       // of the last micro batch, remembered by the chunks; part of `mid` and `high` during a step
   StepTops mid, high;      // balanced experts; the worst that routing allows
 };
 
@@ -48,6 +50,7 @@ PhaseEstimate phase_of(Phase phase, const StageWalk& walk, const Parts& mid, con
   add_parts(out.terms, term::kMoe, Part::moe, mid, high,
             "routed rows kept for the backward pass; the upper end is every rank choosing the same experts' rank");
   add_parts(out.terms, term::kLogits, Part::logits, mid, high, "logits and their soft-max");
+  add_parts(out.terms, term::kCommunication, Part::exchange, mid, high, "inputs, outputs and gradients between pipeline stages");
   Parts sum_mid{}, sum_high{};
   for (const Part p : {Part::transient, Part::weight_gradient}) {
     sum_mid[0] += part(mid, p);
@@ -105,6 +108,8 @@ void add_phases(StageEstimate& stage, const MegatronSetup& run, const StageWalk&
   PhaseEstimate step;
   step.phase = Phase::optimizer_step;
   step.terms = walk.base;
+  if (walk.inputs > 0)
+    step.terms.push_back(make_term(term::kCommunication, Range::exact(walk.inputs), "input of the last micro batch and its gradient, a chunk"));
   const double temporary = memory.step_temporary + memory.gradient_copy;
   if (temporary > 0)
     step.terms.push_back(make_term(term::kOptimizerStep, Range::exact(temporary),
@@ -142,10 +147,11 @@ StageEstimate stage_estimate(const MegatronSetup& run, Count rank) {
     even.push_back(chunk_cost(run, chunk, {stated, std::min(run.imbalance_peak, factor)}));
     worst.push_back(factor > stated ? chunk_cost(run, chunk, {factor}) : even.back());
   }
+  walk.inputs = remembered_inputs(run, held);
   walk.mid = walk_schedule(run, rank, even);
   walk.high = factor > 1 ? walk_schedule(run, rank, worst) : walk.mid;
   add_phases(stage, run, walk, memory);
-  stage.static_bytes = sum_of(walk.base).mid + Range::exact(memory.gradient_copy + memory.prefetched + rebuilt_routing(run, held)).mid;
+  stage.static_bytes = sum_of(walk.base).mid + Range::exact(memory.gradient_copy + memory.prefetched + walk.inputs + rebuilt_routing(run, held)).mid;
   return stage;
 }
 

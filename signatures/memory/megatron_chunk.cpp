@@ -88,11 +88,15 @@ void loss_backward(const MegatronSetup& run, Arena& arena, double logits, const 
 
 ChunkCost chunk_cost(const MegatronSetup& run, const StageChunk& chunk, Imbalance imbalance) {
   ChunkCost cost;
+  cost.receives = !chunk.embedding;
+  cost.sends = !chunk.loss && run.layout.pipeline > 1;
   Arena arena;
   std::vector<Layer> layers;
   const std::vector<double> factors = layer_factors(run, chunk, imbalance);
+  // The batch with its mask reaches the first and the last chunk of the pipeline only.
+  const bool own_mask = !run.attention_mask || (!chunk.embedding && !chunk.loss);
   for (std::size_t i = 0; i < chunk.layers.size(); ++i)
-    layers.emplace_back(run, run.shape.is_moe(chunk.layers[i]), Imbalance{factors[i]});
+    layers.emplace_back(run, run.shape.is_moe(chunk.layers[i]), Imbalance{factors[i]}, own_mask);
   const Layer plain(run, false, {});
   const LayerSizes& z = plain.sizes();
   const double batch = batch_bytes(run, chunk);
@@ -143,7 +147,7 @@ ChunkCost chunk_cost(const MegatronSetup& run, const StageChunk& chunk, Imbalanc
     cost.loss_top = arena.top();
   }
   // What a stage has sent on is given back at once (deallocate_pipeline_outputs, set by the trainer).
-  const bool sent = !chunk.loss && run.layout.pipeline > 1;
+  const bool sent = cost.sends;
   if (sent) arena.drop(Part::dense, z.hidden);
   cost.kept = arena.live();
   arena.mark();
@@ -189,59 +193,6 @@ ChunkCost chunk_cost(const MegatronSetup& run, const StageChunk& chunk, Imbalanc
   }
   cost.backward_top = arena.top();
   return cost;
-}
-
-namespace {
-
-void raise(Parts& top, const Parts& live) {
-  if (total(live) > total(top)) top = live;
-}
-
-constexpr Count kSteps = 4096;  // micro batches walked through: the pattern repeats long before
-
-}  // namespace
-
-// Warm-up counts: NVIDIA/Megatron-LM@d98e8a6: megatron/core/pipeline_parallel/schedules.py
-// (forward_backward_pipelining_with_interleaving, get_schedule_table, get_pp_rank_microbatches).
-StepTops walk_schedule(const MegatronSetup& run, Count rank, const std::vector<ChunkCost>& chunks) {
-  const Layout& l = run.layout;
-  const Count v = static_cast<Count>(chunks.size());
-  const Count microbatches = std::min(l.microbatches, std::max<Count>(kSteps / v, 4 * l.pipeline));
-  StepTops tops;
-  Parts held{};
-  const auto forward = [&](Count chunk) {
-    const ChunkCost& c = chunks[static_cast<std::size_t>(chunk)];
-    raise(tops.forward, held + c.forward_top);
-    if (total(c.loss_top) > 0) raise(tops.loss, held + c.loss_top);
-    held = held + c.kept;
-  };
-  const auto backward = [&](Count chunk) {
-    const ChunkCost& c = chunks[static_cast<std::size_t>(chunk)];
-    held = held + c.kept * -1.0;
-    if (total(c.loss_backward_top) > 0) raise(tops.loss_backward, held + c.loss_backward_top);
-    raise(tops.backward, held + c.backward_top);
-  };
-  // Order of (chunk) for the k-th forward pass: groups of micro batches go through all chunks.
-  std::vector<Count> order;
-  const Count group = std::max<Count>(1, v > 1 ? l.microbatch_group : 1);
-  for (Count first = 0; first < microbatches; first += group)
-    for (Count chunk = 0; chunk < v; ++chunk)
-      for (Count m = first; m < std::min(microbatches, first + group); ++m) order.push_back(chunk);
-  const Count all = static_cast<Count>(order.size());
-  Count warm = l.pipeline - rank - 1;
-  if (v > 1) {
-    warm = 2 * (l.pipeline - rank - 1) + (v - 1) * group;
-    if (run.expert_overlap) ++warm;
-  }
-  warm = std::min(warm, all);
-  const auto nth = [&](Count i) { return order[static_cast<std::size_t>(i)]; };
-  for (Count i = 0; i < warm; ++i) forward(nth(i));
-  for (Count i = warm; i < all; ++i) {
-    forward(nth(i));
-    backward(v - 1 - nth(i - warm));
-  }
-  for (Count i = all - warm; i < all; ++i) backward(v - 1 - nth(i));
-  return tops;
 }
 
 }  // namespace triage::signatures::memory

@@ -1,4 +1,4 @@
-// One model chunk of a pipeline rank (embedding, layers, loss) walked through for one micro batch, and the schedule that overlaps them.
+// One model chunk of a pipeline rank (embedding, layers, loss) walked through for one micro batch.
 #pragma once
 
 #include <vector>
@@ -16,15 +16,8 @@ struct ChunkCost {
   Parts loss_top{};       // of output layer and loss, forward; zero without a loss
   Parts backward_top{};   // of the backward pass, over what was live before the forward pass
   Parts loss_backward_top{};
+  bool receives = false, sends = false;  // its input comes from another stage; its output goes to one
 };
 ChunkCost chunk_cost(const MegatronSetup& run, const StageChunk& chunk, Imbalance imbalance);
-
-// Highest moments of a training step on one rank, over static memory.
-struct StepTops {
-  Parts forward{}, loss{}, backward{}, loss_backward{};
-};
-// Walks the schedule of a pipeline rank: all forward passes of the warm-up, then one forward and one backward each (1F1B), or
-// Megatron's interleaved order with several chunks.
-StepTops walk_schedule(const MegatronSetup& run, Count pipeline_rank, const std::vector<ChunkCost>& chunks);
 
 }  // namespace triage::signatures::memory

@@ -35,14 +35,16 @@ LayerSizes::LayerSizes(const MegatronSetup& run) {
   fc2_weight = real(s.ffn) / t * h * w;
   fc1_weight = wide * fc2_weight;
   linear_input = run.fp8_compute ? 0.5 : 1;
+  mask = real(l.seq_length) * real(l.seq_length) / real(l.context);
   expanded = !run.flash && groups < heads;
 }
 
-Layer::Layer(const MegatronSetup& run, bool moe, Imbalance imbalance)
-    : run_(run), size_(run), moe_(moe), imbalance_(imbalance) {}
+Layer::Layer(const MegatronSetup& run, bool moe, Imbalance imbalance, bool own_mask)
+    : run_(run), size_(run), moe_(moe), imbalance_(imbalance),
+      mask_(own_mask && !run.flash && !run.softmax_fusion ? size_.mask : 0) {}
 
 // Core attention. Unfused: keys and values expanded to all heads, scores (baddbmm into a buffer that lives for ever, its result a new
-// tensor), masked in place, soft-max (saved), dropout (a mask of bytes and a second matrix, saved), context transposed.
+// tensor), masked in place (a mask that the layer makes, from two matrices of fp32, is saved), soft-max (saved), dropout (a mask of bytes and a second matrix, saved), context transposed.
 // Fused: queries, keys, values as given, output and statistics.
 void Layer::core_forward(Arena& arena, bool keep) const {
   const LayerSizes& z = size_;
@@ -55,11 +57,13 @@ void Layer::core_forward(Arena& arena, bool keep) const {
   const double dropped = run_.attention_dropout > 0 ? z.scores + z.scores / run_.weight : 0;
   arena.take(Part::dense, expanded);
   arena.take(Part::transient, z.scores);
+  arena.touch(Part::transient, 8 * mask_);
+  arena.take(Part::dense, mask_);
   arena.take(Part::dense, z.scores + dropped);
   arena.take(Part::transient, z.query);
   arena.take(Part::dense, z.query);  // context
   arena.drop(Part::transient, z.query + z.scores);
-  if (!keep) arena.drop(Part::dense, expanded + z.scores + dropped);
+  if (!keep) arena.drop(Part::dense, expanded + mask_ + z.scores + dropped);
 }
 
 // After it the gradients of queries, keys and values are live (transient); what core_forward kept, the context and its gradient, the
@@ -92,6 +96,7 @@ void Layer::core_backward(Arena& arena) const {
     arena.take(Part::transient, 3 * z.scores);
     arena.drop(Part::transient, 3 * z.scores);
   }
+  arena.drop(Part::dense, mask_);
   arena.take(Part::transient, 2 * z.query);  // of the queries, before and after the scale
   arena.drop(Part::transient, z.query);
   arena.take(Part::transient, kv);
@@ -139,7 +144,7 @@ void Layer::attention_forward_only(Arena& arena) const {
   if (run_.rope) arena.take(Part::transient, z.query + z.key + z.rope_tables);
   if (!run_.flash) {
     const double expanded = z.expanded ? 2 * z.query : 0;
-    arena.touch(Part::transient, expanded + 2 * z.scores + 2 * z.query);
+    arena.touch(Part::transient, expanded + mask_ + 2 * z.scores + 2 * z.query);
   }
   arena.take(Part::transient, z.query);
   arena.touch(Part::transient, z.hidden_full + (run_.layout.sequence_parallel ? z.hidden : 0));

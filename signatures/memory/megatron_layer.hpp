@@ -21,6 +21,7 @@ struct LayerSizes {
   double shared_fc1, shared_act;
   double qkv_weight, out_weight, fc1_weight, fc2_weight;  // gradients of weights as the backward pass makes them
   double linear_input;  // factor on inputs that linear layers save: 0.5 in fp8, else 1
+  double mask;          // causal, one byte an element
   bool expanded;        // keys and values are expanded to all heads (unfused attention, fewer key/value heads)
 };
 
@@ -34,7 +35,8 @@ double worst_imbalance(const MegatronSetup& run);
 
 class Layer {
  public:
-  Layer(const MegatronSetup& run, bool moe, Imbalance imbalance);
+  // own_mask: its chunk gets no attention mask, so that unfused attention makes a causal one.
+  Layer(const MegatronSetup& run, bool moe, Imbalance imbalance, bool own_mask = false);
 
   // After it: what the backward pass needs and the output (hidden) are live. The input belongs to whoever made it.
   void forward(Arena& arena) const;
@@ -66,6 +68,7 @@ class Layer {
   LayerSizes size_;
   bool moe_;
   Imbalance imbalance_;
+  double mask_;  // of its own, kept by each layer
 };
 
 // Tensors of a routed layer, bytes.

@@ -222,13 +222,9 @@ std::vector<Term> persistent_buffers(const MegatronSetup& run, const Stage& stag
   const double scores = run.flash ? 0 : z.scores;
   const double gather = run.layout.sequence_parallel ? z.hidden_full : 0;
   double tables = 0;
-  if (run.rope && !run.shape.mla) tables += 4 * real(run.layout.seq_length) * real(run.shape.head_dim);
-  // A chunk that gets no mask makes a causal one and remembers it.
-  const bool given = run.attention_mask && std::all_of(stage.chunks.begin(), stage.chunks.end(), [](const StageChunk& c) {
-                       return c.embedding || c.loss;
-                     });
-  if (!run.flash && !run.softmax_fusion && !given)
-    tables += real(run.layout.seq_length) * real(run.layout.seq_length);
+  // Each chunk is a model with a table of its own. The causal mask of a chunk that gets none is made anew in each layer.
+  if (run.rope && !run.shape.mla)
+    tables += 4 * real(run.layout.seq_length) * real(run.shape.head_dim) * real(static_cast<Count>(stage.chunks.size()));
   double routing = 0;
   for (const StageChunk& chunk : stage.chunks)
     for (const Count i : chunk.layers) routing += Layer(run, run.shape.is_moe(i), {}).remembered();

@@ -39,7 +39,7 @@ StaticMemory static_memory(const MegatronSetup& run, const RankParameters& param
 double rebuilt_routing(const MegatronSetup& run, const Stage& stage);
 
 // Persistent buffers beside the states: score buffer of unfused attention and gather buffer of sequence parallel (one, the larger),
-// rotary table, causal mask, dispatchers' memory, dummy weight gradients.
+// rotary tables, dispatchers' memory, dummy weight gradients.
 std::vector<Term> persistent_buffers(const MegatronSetup& run, const Stage& stage);
 
 }  // namespace triage::signatures::memory

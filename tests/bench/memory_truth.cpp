@@ -29,6 +29,7 @@ constexpr double kMib = 1048576;
 struct Row {
   std::string name;
   RunConfig config;
+  std::int64_t rank = 0, stage = 0;       // of the job; its pipeline rank
   double rest = 0, peak = 0, theirs = 0;  // measured, MiB
   double rest_model = 0, low = 0, mid = 0, high = 0;
   std::string phase;
@@ -47,6 +48,7 @@ Row read_row(const nlohmann::json& json) {
   parsers::apply_options(options, target);
   row.config.set(Key::world, json.at("world").get<std::int64_t>(), "command line");
   parsers::derive(row.config);
+  row.rank = json.at("rank");
   row.rest = json.at("allocated_mib");
   row.peak = json.at("max_allocated_mib");
   row.open = json.contains("open");
@@ -150,7 +152,9 @@ int main(int count, char** arguments) {
       fault(row.name + " is not modelled");
       continue;
     }
-    const StageEstimate& stage = estimated->stages.front();  // all rows are of pipeline rank 0
+    // Pipeline ranks are the outermost: parallel_state.py, order tp-cp-ep-dp-pp.
+    row.stage = row.rank / (estimated->layout.world / estimated->layout.pipeline);
+    const StageEstimate& stage = estimated->stages.at(static_cast<std::size_t>(row.stage));
     const auto mib = [](Bytes b) { return static_cast<double>(b.count()) / kMib; };
     row.modelled = true;
     row.rest_model = mib(stage.static_bytes);
@@ -187,7 +191,7 @@ int main(int count, char** arguments) {
     for (std::size_t j = i + 1; j < rows.size(); ++j) {
       const Row &a = rows[i], &b = rows[j];
       const auto knobs = difference(a.config, b.config);
-      if (knobs.size() != 1 || !a.modelled || !b.modelled) continue;
+      if (knobs.size() != 1 || !a.modelled || !b.modelled || a.stage != b.stage) continue;
       const double measured = a.peak - b.peak, modelled = a.mid - b.mid;
       const bool near = std::abs(measured - modelled) <= std::max(0.05 * std::abs(measured), 256.0);
       const bool loose = a.loose || b.loose;
