@@ -21,11 +21,17 @@ const RecordedOp* blocking(const Recording& recording) {
 RecordedJob::RecordedJob(std::span<const RankRecording> recordings) {
   std::set<int> world;
   std::map<int, const Recording*> dumps;
+  std::map<std::string, const std::vector<int>*> seen;   // most ranks tell the same of a group
   for (const auto& r : recordings) {
     if (r.recording == nullptr) continue;
     dumps.emplace(r.rank, r.recording);
     world.insert(r.rank);
-    for (const auto& group : r.recording->groups) world.insert(group.ranks.begin(), group.ranks.end());
+    for (const auto& group : r.recording->groups) {
+      const std::vector<int>*& same = seen[key_of(group)];
+      if (same != nullptr && *same == group.ranks) continue;
+      same = &group.ranks;
+      world.insert(group.ranks.begin(), group.ranks.end());
+    }
   }
   for (const int rank : world) {
     const auto found = dumps.find(rank);
@@ -88,7 +94,7 @@ std::optional<std::int64_t> RecordedJob::last_called(std::size_t node, const std
 
 bool RecordedJob::open(std::size_t node, const std::string& key, std::int64_t sequence) const {
   const auto found = collectives_.find({key, sequence});
-  return found != collectives_.end() && std::any_of(found->second.begin(), found->second.end(), [&](const OpenCall& c) { return c.node == node; });
+  return found != collectives_.end() && std::ranges::binary_search(found->second, node, {}, &OpenCall::node);
 }
 
 bool RecordedJob::completed(std::size_t node, const std::string& key, std::int64_t sequence) const {

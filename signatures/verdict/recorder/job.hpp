@@ -32,7 +32,7 @@ struct OpenCall {
 // Looks into the recordings: valid while they are. Ranks stand in it in rising order, those without a dump too, and are told by their index.
 class RecordedJob {
  public:
-  using OpenCalls = std::map<std::pair<std::string, std::int64_t>, std::vector<OpenCall>>;   // (key of the group, number) -> who has it open
+  using OpenCalls = std::map<std::pair<std::string, std::int64_t>, std::vector<OpenCall>>;   // (key of the group, number) -> who has it open, in rising order
 
   // A rank that is given twice counts once, with the first.
   explicit RecordedJob(std::span<const RankRecording> recordings);

@@ -24,36 +24,64 @@ class Waits {
   }
 
  private:
+  // How the members of a group stand to one call of it: the same for all that wait in it.
+  struct Call {
+    std::vector<int> ranks;                       // of the group
+    std::vector<std::size_t> members;
+    std::vector<std::size_t> missing;             // have not made it, or stand still
+    std::vector<std::size_t> late;                // of them: have not made it
+    std::vector<std::size_t> silent;              // left no dump that tells
+    std::vector<std::size_t> behind;              // stand in an earlier call
+    std::vector<std::size_t> not_started;         // stand in it, and their device has not begun it
+    bool reached = false;                         // it is among out_.reached
+  };
+
   void in_collective(std::size_t n) {
     const RecordedOp& op = *job_[n].head;
-    const std::string key = RecordedJob::key_of(job_.group_of(job_[n], op));
-    const std::vector<std::size_t> members = job_.members(job_.group_of(job_[n], op));
-    std::vector<std::size_t> missing, silent, behind, not_started;
-    for (const std::size_t m : members) {
-      if (m == n) continue;
-      if (stalled_.contains(m)) {
-        missing.push_back(m);
-        continue;
-      }
-      const auto last = job_.last_called(m, key);
-      if (!last) {
-        silent.push_back(m);
-      } else if (*last < op.sequence) {
-        missing.push_back(m);
-        out_.late.insert({n, m});
-      } else if (job_.open(m, key, op.sequence)) {
-        const RecordedOp* head = job_[m].head;
-        const bool at_it = head != nullptr && !head->p2p && head->sequence == op.sequence && RecordedJob::key_of(job_.group_of(job_[m], *head)) == key;
-        if (!at_it) behind.push_back(m);
-        else if (op.state == State::started && head->state == State::scheduled) not_started.push_back(m);
-      }
-    }
+    Call& call = call_of(job_.group_of(job_[n], op), op.sequence);
+    for (const std::size_t other : call.late)
+      if (other != n) out_.late.insert({n, other});
+    const std::vector<std::size_t> none;
     // Who is known to be missing explains the wait; what is only possible does not count beside it.
-    for (const auto* list : {&missing, &silent, &behind, &not_started}) {
-      for (const std::size_t other : *list) out_.graph.add(n, other);
-      if (!list->empty()) return;
+    const std::initializer_list<const std::vector<std::size_t>*> lists = {&call.missing, &call.silent, &call.behind, op.state == State::started ? &call.not_started : &none};
+    for (const auto* list : lists) {
+      bool waits = false;
+      for (const std::size_t other : *list) {
+        if (other == n) continue;
+        out_.graph.add(n, other);
+        waits = true;
+      }
+      if (waits) return;
     }
-    all_reached(members);
+    if (!std::exchange(call.reached, true)) all_reached(call.members);
+  }
+
+  // A key names the members in short: two groups of one key may still differ in a damaged dump.
+  Call& call_of(const RecordedGroup& group, std::int64_t sequence) {
+    const std::string key = RecordedJob::key_of(group);
+    std::vector<Call>& known = calls_[{key, sequence}];
+    for (Call& call : known)
+      if (call.ranks == group.ranks) return call;
+    Call& call = known.emplace_back();
+    call.ranks = group.ranks;
+    call.members = job_.members(group);
+    for (const std::size_t m : call.members) place(m, key, sequence, call);
+    return call;
+  }
+
+  void place(std::size_t m, const std::string& key, std::int64_t sequence, Call& call) const {
+    if (stalled_.contains(m)) return call.missing.push_back(m);
+    const auto last = job_.last_called(m, key);
+    if (!last) return call.silent.push_back(m);
+    if (*last < sequence) {
+      call.missing.push_back(m);
+      return call.late.push_back(m);
+    }
+    if (!job_.open(m, key, sequence)) return;
+    const RecordedOp* head = job_[m].head;
+    const bool at_it = head != nullptr && !head->p2p && head->sequence == sequence && RecordedJob::key_of(job_.group_of(job_[m], *head)) == key;
+    if (!at_it) call.behind.push_back(m);
+    else if (head->state == State::scheduled) call.not_started.push_back(m);
   }
 
   void all_reached(const std::vector<std::size_t>& members) {
@@ -107,6 +135,7 @@ class Waits {
 
   const RecordedJob& job_;
   const StalledRanks& stalled_;
+  std::map<std::pair<std::string, std::int64_t>, std::vector<Call>> calls_;   // by group and number
   RankWaits out_;
 };
 

@@ -5,6 +5,7 @@
 #include <deque>
 #include <filesystem>
 #include <map>
+#include <numeric>
 #include <random>
 
 #include "tests/signatures/verdict/recorder_job.hpp"
@@ -247,4 +248,29 @@ TEST_CASE("a member that left no dump is proven dead only where nearly all other
   const auto few = job.judge({3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
   REQUIRE(few);
   CHECK_FALSE(few->proven);
+}
+
+TEST_CASE("ten thousand ranks of one group are judged at once, not pair by pair") {
+  constexpr int kWorld = 10'000;   // pair by pair this took minutes and gigabytes
+  std::vector<int> all(kWorld);
+  std::iota(all.begin(), all.end(), 0);
+  Ranks job(kWorld);
+  job.group("0", "default_pg", all);
+  job.done(all, "0", "all_reduce", 6);
+  SUBCASE("one has not come") {
+    std::vector<int> others = all;
+    others.erase(others.begin() + 1234);
+    job.open(others, "0", "all_reduce", 7);
+    const auto verdict = job.judge();
+    REQUIRE(verdict);
+    CHECK(verdict->fault.culprit_ranks == std::vector<int>{1234});
+    CHECK(verdict->fault.waiting_ranks == others);
+  }
+  SUBCASE("all have come, and none finished") {
+    job.open(all, "0", "all_reduce", 7);
+    const auto verdict = job.judge();
+    REQUIRE(verdict);
+    CHECK(verdict->fault.culprit_ranks.empty());
+    CHECK(verdict->fault.one_of == std::vector<std::vector<int>>{all});
+  }
 }
