@@ -68,9 +68,15 @@ class CoreReader {
  private:
   Error no_threads(bool no_segment) const {
     const bool cut = core_.truncated;
+    // Headers that the file does not hold claim nothing of it that could be summed up.
+    const bool no_headers = cut && core_.claimed_bytes <= file_.size();
+    const std::string has = "the file has " + std::to_string(file_.size());
+    const std::string why = no_headers ? "its program headers are said to stand at byte " + std::to_string(header_.program_offset) + ", " + has
+                            : cut      ? "the headers claim " + std::to_string(core_.claimed_bytes) + " bytes, " + has
+                                       : std::string();
     return Error(ErrorCode::syntax, cut ? "the core dump was cut before its notes end: it names no thread" : "the core dump holds no notes of a process")
-        .at(Place{name_, {}, {}, no_segment ? header_.program_offset : file_.size(), {}})
-        .because(cut ? "the headers claim " + std::to_string(core_.claimed_bytes) + " bytes, the file has " + std::to_string(file_.size()) : "")
+        .at(Place{name_, {}, {}, no_headers ? 32 : no_segment ? header_.program_offset : file_.size(), {}})
+        .because(why)
         .help("ulimit -c unlimited (Slurm: --propagate=CORE), and room where /proc/sys/kernel/core_pattern points to");
   }
 

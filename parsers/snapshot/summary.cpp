@@ -14,6 +14,7 @@ namespace triage::parsers {
 namespace {
 
 constexpr std::size_t kFaultsKept = 8;
+constexpr std::int64_t kImpossibleBytes = std::int64_t{1} << 44;   // the reader cuts larger sizes to this
 constexpr std::size_t kStepsKept = 64;       // step ends that are compared: the last ones
 constexpr std::size_t kPinnedKept = 16;
 
@@ -190,9 +191,11 @@ void TraceWalk::find_moments() {
   std::int64_t highest = INT64_MIN, reserved_highest = 0;
   AllocatorTrace::Cursor cursor = trace_.events();
   std::int64_t last = 0;
+  std::size_t impossible = 0, first_impossible = 0;
   RepeatFinder repeats(snapshot_.stacks.stacks());
   while (cursor.next(event)) {
     apply(event, sum);
+    if ((event.size < 0 || event.size >= kImpossibleBytes) && impossible++ == 0) first_impossible = index;
     if (event.action == TraceAction::alloc) repeats.alloc(event.stack, index);
     else if (event.action == TraceAction::free_requested) repeats.freed();
     ++index;
@@ -210,6 +213,8 @@ void TraceWalk::find_moments() {
       ++course_.ooms;
     }
   }
+  if (impossible > 0)
+    out_.faults.push_back(std::to_string(impossible) + " events of the trace have impossible sizes, the first is number " + std::to_string(first_impossible + 1) + " of " + std::to_string(index));
   out_.last_us = last;
   out_.events = index;
   whole_ = snapshot_.traces_whole && snapshot_.segments_whole;
@@ -332,7 +337,7 @@ void TraceWalk::walk_blocks() {
       keep(peak);
     }
     if (index == course_.oom_event) {
-      oom.requested = event.size;
+      oom.requested = std::max<std::int64_t>(0, event.size);
       oom.device_free = static_cast<std::int64_t>(event.address);
       oom.count = course_.ooms;
       oom.stack = event.stack;

@@ -153,26 +153,26 @@ SourceFindings findings_of(const SnapshotFacts& snapshot) {
   event.backend = "cuda";
   event.format = "snapshot";
   event.device = snapshot.device;
-  event.tried = failure.requested;
+  if (failure.requested.count() > 0) event.tried = failure.requested;
   event.free = failure.free;
   event.allocated = allocated;
   event.reserved = reserved;
-  event.reserved_unallocated = reserved - allocated;
+  if (reserved >= allocated) event.reserved_unallocated = reserved - allocated;   // sums of a damaged file may say otherwise
 
   Finding finding;
   finding.rule = "torch.snapshot.oom";
   finding.role = Role::root;
   // The device's capacity is not in the file: the cache's own figures decide, as for a log (signatures/verdict/ledger.cpp).
-  const Bytes unallocated = *event.reserved_unallocated;
+  const Bytes unallocated = event.reserved_unallocated.value_or(Bytes(0));
   const bool pieces = failure.blocked && !snapshot.expandable_segments && unallocated >= parsers::mib(512) && unallocated.count() >= (reserved + failure.free).count() / 100 * 6;
   finding.kind = pieces ? "gpu.oom.fragmentation" : "gpu.oom";
   finding.event = event;
   finding.fixes = {"recompute", "micro_batch", "sequence", "loss", "attention", "optimizer", "sharding", "parallelism", "precision", "offload", "allocator", "process"};
-  finding.summary = "The GPU had no room for one more tensor of " + bytes_text(failure.requested) + ".";
-  finding.text = "out-of-memory event of the snapshot: " + bytes_text(failure.requested) + " asked for, " + bytes_text(failure.free) + " free on the device, " +
+  finding.summary = "The GPU had no room for one more tensor" + (event.tried ? " of " + bytes_text(*event.tried) : std::string()) + ".";
+  finding.text = "out-of-memory event of the snapshot: " + (event.tried ? bytes_text(*event.tried) + " asked for, " : std::string()) + bytes_text(failure.free) + " free on the device, " +
                  bytes_text(allocated) + " allocated, " + bytes_text(reserved) + " reserved";
   finding.message = finding.text;
-  finding.captures = {{"tried", failure.requested}};
+  if (event.tried) finding.captures = {{"tried", *event.tried}};
   finding.rank = snapshot.source.rank;
   finding.local_rank = snapshot.source.local_rank;
   finding.node = snapshot.source.node;

@@ -197,6 +197,17 @@ TEST_CASE("what is no core of ours is told apart") {
   }
 }
 
+TEST_CASE("program headers behind the end of the file are told with where they are said to stand") {
+  std::string bytes = core_of(kMachineX86_64, note(1, std::string(336, '\1')));
+  bytes[39] = '\x40';   // the highest byte of e_phoff
+  const auto core = read(bytes);
+  REQUIRE(!core.ok());
+  CHECK(core.error().message().find("cut before") != std::string::npos);
+  CHECK(core.error().reason() == "its program headers are said to stand at byte 4611686018427387968, the file has " + std::to_string(bytes.size()));
+  REQUIRE(core.error().place());
+  CHECK(core.error().place()->offset == 32);
+}
+
 TEST_CASE("a core cut at any byte gives what stands before the cut, and says that it is cut") {
   const std::string bytes = triage::tests::gunzip_file(kData + "segv.core.gz");
   std::size_t read_well = 0;

@@ -163,6 +163,21 @@ TEST_CASE("sums that cannot be are told, and reading goes on") {
   for (const std::string& fault : s.faults) CHECK_FALSE(fault.empty());
 }
 
+TEST_CASE("events of sizes that cannot be are counted, and where the first one stands") {
+  Maker m;
+  const StackId a = m.stack("a");
+  m.alloc(0x10000000, 10 * kMiB, a);
+  m.alloc(0x20000000, -1, a);                              // what the reader makes of all negative sizes
+  m.alloc(0x30000000, std::int64_t{1} << 44, a);           // and of sizes that no device has
+  m.event(TraceAction::oom, 77 * kMiB, -1, a);
+  m.segment(0x10000000, {{10 * kMiB, BlockState::allocated}}, a);
+  const DeviceSummary s = m.summary();
+  REQUIRE(s.faults.size() == 1);
+  CHECK(s.faults[0] == "3 events of the trace have impossible sizes, the first is number 2 of 4");
+  REQUIRE(s.oom.has_value());
+  CHECK(s.oom->requested == 0);
+}
+
 TEST_CASE("a free that was lost does not count a block twice") {
   Maker m;
   const StackId a = m.stack("a"), b = m.stack("b");
