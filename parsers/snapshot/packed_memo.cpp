@@ -1,6 +1,8 @@
 #include "parsers/snapshot/packed_memo.hpp"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace triage::parsers {
 
@@ -28,16 +30,26 @@ void PackedMemo::put(std::uint64_t index, std::uint32_t value) {
 
 void PackedMemo::pack(Page& page) {
   if (!page.raw) return;
-  std::vector<std::uint32_t> colours(page.raw.get(), page.raw.get() + kEntries);
-  std::ranges::sort(colours);
-  colours.erase(std::unique(colours.begin(), colours.end()), colours.end());
-  if (colours.size() > 256) return;
-  page.colours = static_cast<std::uint32_t>(colours.size());
-  page.palette = std::make_unique_for_overwrite<std::uint32_t[]>(colours.size());
-  std::ranges::copy(colours, page.palette.get());
-  page.coded = std::make_unique_for_overwrite<std::uint8_t[]>(kEntries);
-  for (std::size_t i = 0; i < kEntries; ++i)
-    page.coded[i] = static_cast<std::uint8_t>(std::ranges::lower_bound(colours, page.raw[i]) - colours.begin());
+  constexpr std::size_t kColours = 256, kSlots = 1024;
+  std::array<std::uint32_t, kColours> palette{};
+  std::array<std::uint16_t, kSlots> slots{};   // by the hash of a value: its colour + 1
+  auto coded = std::make_unique_for_overwrite<std::uint8_t[]>(kEntries);
+  std::uint32_t colours = 0;
+  for (std::size_t i = 0; i < kEntries; ++i) {
+    const std::uint32_t value = page.raw[i];
+    std::size_t slot = (value * 0x9e3779b1U) >> 22;
+    while (slots[slot] && palette[slots[slot] - 1U] != value) slot = (slot + 1) % kSlots;
+    if (!slots[slot]) {
+      if (colours == kColours) return;
+      palette[colours++] = value;
+      slots[slot] = static_cast<std::uint16_t>(colours);
+    }
+    coded[i] = static_cast<std::uint8_t>(slots[slot] - 1U);
+  }
+  page.colours = colours;
+  page.palette = std::make_unique_for_overwrite<std::uint32_t[]>(colours);
+  std::copy_n(palette.begin(), colours, page.palette.get());
+  page.coded = std::move(coded);
   page.raw.reset();
 }
 
