@@ -65,7 +65,7 @@ PhaseEstimate phase_of(Phase phase, const StageWalk& walk, const Parts& mid, con
 void add_phases(StageEstimate& stage, const MegatronSetup& run, const StageWalk& walk, const StaticMemory& memory) {
   const Range vision = stage.pipeline_rank == 0 ? vision_kept(run) : Range{};
   // Units of FSDP are gathered in the forward and the backward pass.
-  StageWalk gathered = walk, reduced = walk, lost = walk;
+  StageWalk gathered = walk, reduced = walk, first_loss = walk;
   if (memory.unit_gradients > 0) {
     const auto term_of = [](double bytes, std::string note) {
       return make_term(term::kCommunication, Range::exact(bytes), std::move(note));
@@ -73,33 +73,32 @@ void add_phases(StageEstimate& stage, const MegatronSetup& run, const StageWalk&
     if (memory.unit > 0) {
       gathered.base.push_back(term_of(memory.unit, "gathered units of FSDP"));
       reduced.base.push_back(term_of(memory.unit, "gathered units of FSDP"));
-      lost.base.push_back(term_of(memory.unit, "gathered units of FSDP"));
+      first_loss.base.push_back(term_of(memory.unit_loss, "gathered units of FSDP"));
     }
     // Each finished layer gives its activations back, and its gradients wait.
     const double layer = total(walk.mid.loss) / std::max(1.0, real(static_cast<Count>(stage.layers.size())));
     const double more = std::max(0.0, memory.waiting_unit - layer) * memory.waiting_units;
     reduced.base.push_back(term_of(memory.unit_gradients + more, "whole gradients before their reduction"));
   }
-  const auto first = [&](const Parts& mid, const Parts& high) {
-    PhaseEstimate p = phase_of(Phase::first_step, reduced, mid, high, vision);
+  const auto first = [&](const StageWalk& base, const Parts& mid, const Parts& high) {
+    PhaseEstimate p = phase_of(Phase::first_step, base, mid, high, vision);
     for (Term& t : p.terms)
       if (t.name == term::kOptimizer) {
         const Bytes moments = Range::exact(memory.moments).mid;
         t.low -= moments, t.mid -= moments, t.high -= moments;
         t.note = "the moments do not exist before the first step ends";
       }
-    stage.phases.push_back(std::move(p));
+    return p;
   };
   PhaseEstimate init;
   init.phase = Phase::init;
   init.terms = {make_term(term::kWeights, Range::exact(memory.initial),
                           "weights, their copy in the shared buffer, and main gradients while the buffers are made")};
   stage.phases.push_back(std::move(init));
-  const auto& highest = total(walk.mid.backward) > total(walk.mid.loss) ? walk.mid.backward : walk.mid.loss;
-  const auto& highest_high = total(walk.mid.backward) > total(walk.mid.loss) ? walk.high.backward : walk.high.loss;
-  first(highest, highest_high);
+  PhaseEstimate in_loss = first(first_loss, walk.mid.loss, walk.high.loss), in_backward = first(reduced, walk.mid.backward, walk.high.backward);
+  stage.phases.push_back(sum_of(in_loss.terms).mid > sum_of(in_backward.terms).mid ? std::move(in_loss) : std::move(in_backward));
   const auto add = [&](Phase phase, const Parts& mid, const Parts& high) {
-    if (total(mid) > 0) stage.phases.push_back(phase_of(phase, phase == Phase::forward ? gathered : phase == Phase::loss ? lost : reduced, mid, high, vision));
+    if (total(mid) > 0) stage.phases.push_back(phase_of(phase, phase == Phase::forward ? gathered : phase == Phase::loss ? walk : reduced, mid, high, vision));
   };
   add(Phase::forward, walk.mid.forward, walk.high.forward);
   const bool later = total(walk.mid.loss_backward) > total(walk.mid.loss);

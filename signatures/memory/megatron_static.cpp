@@ -41,22 +41,42 @@ LayerShare layer_share(const MegatronSetup& run, bool moe) {
   return share;
 }
 
-// Megatron FSDP that shards gradients (optim_grads) or parameters too. A unit is a layer; embedding, output layer and final norm are one bucket outside any unit: once
-// gathered it stays, and its gradients live until the backward pass has reached the embedding. Units are gathered ahead until half a
-// billion elements are reached, at the end of a step already for the next one; finished gradients may wait for their reduction up to a
-// billion elements. Source: NVIDIA/Megatron-LM@d98e8a6: megatron/core/distributed/fsdp/src/megatron_fsdp/{megatron_fsdp,
-// param_and_grad_buffer}.py (suggested_communication_unit_size, all_gather_params).
+// Buckets of what stands outside units: one, or with overlap_grad_reduce closed as soon as they hold the bucket size (training.py,
+// resolve_ddp_bucket_size; param_and_grad_buffer.py, _get_parameter_groups).
+std::vector<double> outside_buckets(const MegatronSetup& run, const RankParameters& p) {
+  const double least = run.ddp_bucket > 0 ? run.ddp_bucket : std::max(4e7, 1e6 * real(run.layout.data * run.layout.context));
+  std::vector<double> buckets;
+  bool open = false;
+  for (const double size : p.outside_order) {
+    if (!open) buckets.push_back(0);
+    buckets.back() += size;
+    open = !run.overlap_grad_reduce || buckets.back() < least;
+  }
+  return buckets;
+}
+
+// Megatron FSDP that shards gradients (optim_grads) or parameters too. A unit is a layer; embedding, output layer and final norm stand
+// outside any unit: once gathered they stay. Units are gathered ahead until half a billion elements are reached: in the forward pass, in
+// the backward pass, and at the end of a step from the embedding's bucket on, other buckets outside units first. Modules outside units do
+// so in the first step only, for their state is never set back (_pre_forward_param_unshard). Gradients of a bucket outside units are there
+// from its first one to its last; finished ones may wait for their reduction up to a billion elements. Source:
+// NVIDIA/Megatron-LM@d98e8a6: megatron/core/distributed/fsdp/src/megatron_fsdp/{megatron_fsdp,param_and_grad_buffer}.py
+// (suggested_communication_unit_size, all_gather_params, reduce_gradients).
 void add_units(const MegatronSetup& run, const RankParameters& p, double gradient, StaticMemory& m) {
   if (run.fsdp < Fsdp::optim_grads || p.largest_unit <= 0) return;
-  const double unit = p.largest_unit, waiting = std::max(1e9, 2 * unit);
-  const double count = std::max(1.0, (p.dense + p.expert - p.outside) / unit);
-  const double ahead = std::min(std::ceil(waiting / 2 / unit), count - 1);
+  const double unit = p.largest_unit, waiting = std::max(1e9, 2 * unit), count = std::max(1.0, (p.dense + p.expert - p.outside) / unit);
+  const auto ahead = [&](double before, double units) {
+    return std::clamp(std::ceil((waiting / 2 - before) / unit), 0.0, std::max(0.0, units)) * unit * run.weight;
+  };
+  const std::vector<double> buckets = outside_buckets(run, p);
   if (run.fsdp == Fsdp::optim_grads_params) {
     m.gathered = p.outside * run.weight;
-    m.prefetched = std::min(std::ceil(waiting / 2 / unit), count) * unit * run.weight;
-    m.unit = (1 + ahead) * unit * run.weight;
+    m.prefetched = ahead(buckets.empty() ? 0 : p.outside - buckets.front(), count);
+    m.unit = unit * run.weight + ahead(0, count - 1);
+    m.unit_loss = ahead(0, count);
   }
-  m.unit_gradients = unit * gradient + p.outside * gradient;
+  // In the backward pass of the layers nothing of the embedding's bucket has come, where that is one of several.
+  m.unit_gradients = unit * gradient + (p.outside - (buckets.size() > 1 ? buckets.front() : 0)) * gradient;
   m.waiting_unit = unit * gradient;
   m.waiting_units = std::min(std::floor(waiting / unit), count - 1);
 }
@@ -134,12 +154,16 @@ RankParameters rank_parameters(const MegatronSetup& run, const Stage& stage) {
     add(s.has_experts() && s.is_moe(s.layers - 1));
     p.dense += 2 * h * h / t + 3 * norm * h;  // joins the hidden state with the next token's embedding
   }
-  if (stage.embedding()) p.outside += table + real(s.learned_positions) * h;
+  const auto outside = [&](double size) {
+    if (size > 0) p.outside_order.push_back(size);
+    p.outside += size;
+  };
+  if (stage.embedding() || ahead > 0) outside(table);
+  if (stage.embedding()) outside(real(s.learned_positions) * h);
   if (stage.loss()) {
-    p.outside += norm * h;
-    if (!s.tied || (run.layout.pipeline > 1 && !stage.embedding())) p.outside += table;
+    outside(norm * h);
+    if (!s.tied || (run.layout.pipeline > 1 && !stage.embedding())) outside(table);
   }
-  if (ahead > 0 && !stage.embedding()) p.outside += table;
   p.dense += p.outside;
   p.linear = p.dense - p.outside + p.expert;
   if (s.frozen) p.frozen = p.dense;

@@ -12,6 +12,7 @@ struct RankParameters {
   double dense = 0;    // embeddings, attention, MLP, norms, routers, vision tower
   double expert = 0;   // routed experts
   double outside = 0;  // of `dense`: embedding, output layer, final norm: no unit of FSDP
+  std::vector<double> outside_order;  // the same, one by one, in the order of the model
   double largest_unit = 0;  // of FSDP: the largest layer, experts included
   double frozen = 0;   // of `dense`: no gradients, no states
   double linear = 0;   // of dense + expert: weights of linear layers (fp8)
@@ -29,6 +30,7 @@ struct StaticMemory {
   double gathered = 0;       // of FSDP: parameters outside units, at rest
   double prefetched = 0;     // of FSDP: units gathered for the next step already
   double unit = 0;           // of FSDP: gathered units during forward and backward
+  double unit_loss = 0;      // of FSDP: gathered units in the loss of the first step
   double unit_gradients = 0; // of FSDP: whole gradients of one unit and of what stands outside units, during backward
   double waiting_unit = 0, waiting_units = 0;  // gradients of finished units that may wait for their reduction: bytes of one, how many
 };

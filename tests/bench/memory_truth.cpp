@@ -34,7 +34,6 @@ struct Row {
   double rest_model = 0, low = 0, mid = 0, high = 0;
   std::string phase;
   bool experts = false, loose = false;    // loose: only the range is promised (routing of a fake process group)
-  bool open = false;                      // known to be off, cause not found: wider floors
   bool modelled = false;
 };
 
@@ -51,7 +50,6 @@ Row read_row(const nlohmann::json& json) {
   row.rank = json.at("rank");
   row.rest = json.at("allocated_mib");
   row.peak = json.at("max_allocated_mib");
-  row.open = json.contains("open");
   if (json.contains("megatron_estimate_mib")) row.theirs = json.at("megatron_estimate_mib").at("total");
   row.experts = row.config.integer(Key::experts).value_or(0) > 0;
   row.loose = row.experts && row.config.integer(Key::expert_parallel).value_or(1) > 1 &&
@@ -171,9 +169,9 @@ int main(int count, char** arguments) {
     rest.push_back(std::abs(r));
     if (row.theirs > 0) theirs.push_back(std::abs(error(row.theirs, row.peak)));
     if (!row.loose) (row.experts ? all : dense).push_back(std::abs(e));
-    if (std::abs(r) > (row.open ? 8 : 0.5)) fault(row.name + ": at rest off by more than 0.5 %");
+    if (std::abs(r) > 0.5) fault(row.name + ": at rest off by more than 0.5 %");
     if (!inside) fault(row.name + ": the measured peak is outside the range");
-    if (!row.loose && std::abs(e) > (row.open ? 5 : 4)) fault(row.name + ": peak off by more than 4 %");
+    if (!row.loose && std::abs(e) > 1) fault(row.name + ": peak off by more than 1 %");
   }
   std::printf("dense peak: median %.2f %%, worst %.2f %% of %zu; experts, balanced: worst %.2f %% of %zu; at rest: worst %.2f %%; "
               "Megatron's own: median %.1f %%, worst %.1f %%\n",
