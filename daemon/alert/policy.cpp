@@ -80,6 +80,7 @@ std::string alert_digest(const Json& incident) {
   const Json& root = child(incident, "root");
   Json parts = {child(incident, "kind"), child(incident, "summary"), child(incident, "plan"), child(root, "source"), child(root, "line"), child(root, "rank"), child(root, "node"),
                 child(child(incident, "collective"), "culprit_ranks")};
+  if (const Json& sets = child(child(incident, "collective"), "one_of"); sets.is_array() && !sets.empty()) parts.push_back(sets);
   const Json& fixes = child(incident, "fixes");
   for (std::size_t i = 0; fixes.is_array() && i < fixes.size() && i < 2; ++i) {
     parts.push_back(child(fixes[i], "id"));

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kTitle = 140, kWhat = 700, kFact = 400, kEvidence = 1500, kFixTitle = 200, kFixSet = 700, kFixNumbers = 300, kVerdict = 400, kOther = 150, kOthers = 10, kFacts = 7, kLink = 500;
 constexpr std::size_t kRanks = 8;      // named one by one
+constexpr std::size_t kSets = 4;       // of which one rank stands still
 constexpr std::string_view kJoiner = "\xe2\x81\xa0";   // U+2060
 constexpr std::string_view kEllipsis = "\xe2\x80\xa6";
 
@@ -98,11 +99,16 @@ std::string collective(const Json& incident) {
   const Json& fault = child(incident, "collective");
   if (!fault.is_object()) return "";
   std::string out = words(fault, "operation");
-  for (const auto& [key, name] : {std::pair<const char*, const char*>{"culprit_ranks", "held up by rank "}, {"silent_ranks", "silent: rank "}, {"waiting_ranks", "waiting: rank "}})
+  const auto named = [&](const char* key, const char* name) {
     if (const std::string list = ranks(child(fault, key)); !list.empty()) join(out, "; ", name + list);
+  };
+  named("culprit_ranks", "held up by rank ");
   const Json& sets = child(fault, "one_of");
-  for (std::size_t i = 0; sets.is_array() && i < sets.size() && i < 4; ++i)
+  for (std::size_t i = 0; sets.is_array() && i < sets.size() && i < kSets; ++i)
     if (const std::string list = ranks(sets[i]); !list.empty()) join(out, "; ", "stands still: one of rank " + list);
+  if (sets.is_array() && sets.size() > kSets) out += " (and of " + std::to_string(sets.size() - kSets) + " more sets)";
+  named("silent_ranks", "silent: rank ");
+  named("waiting_ranks", "waiting: rank ");
   return out;
 }
 

@@ -190,6 +190,22 @@ TextStyle terminal_style(bool all) {
   return style;
 }
 
+std::string collective_text(const CollectiveFault& fault) {
+  constexpr std::size_t kSets = 4;
+  std::string text = fault.operation;
+  if (fault.sequence) text += " number " + std::to_string(*fault.sequence);
+  if (!fault.process_group.empty()) text += " of group " + fault.process_group;
+  const auto named = [&](const char* what, const std::vector<int>& ranks) {
+    if (!ranks.empty()) text += (text.empty() ? "" : "; ") + (what + ranks_text(ranks));
+  };
+  named("did not arrive: ", fault.culprit_ranks);
+  for (std::size_t i = 0; i < fault.one_of.size() && i < kSets; ++i) named("stands still: one of ", fault.one_of[i]);
+  if (fault.one_of.size() > kSets) text += " (and of " + std::to_string(fault.one_of.size() - kSets) + " more sets)";
+  named("printed nothing: ", fault.silent_ranks);
+  named("waited: ", fault.waiting_ranks);
+  return text + (fault.note.empty() ? "" : ". " + fault.note);
+}
+
 std::string incident_text(const JudgedIncident& incident, const TextStyle& style) {
   const Diagnosis& d = incident.diagnosis;
   Page page(style);
@@ -205,16 +221,7 @@ std::string incident_text(const JudgedIncident& incident, const TextStyle& style
   if (d.ledger)
     if (const std::string text = ledger_text(*d.ledger); !text.empty()) page.row("memory", text + (d.ledger->note.empty() ? "" : ". " + d.ledger->note));
   if (const std::string text = composition_text(d.composition); !text.empty()) page.row("filled by", text);
-  if (d.collective) {
-    std::string text = d.collective->operation;
-    if (d.collective->sequence) text += " number " + std::to_string(*d.collective->sequence);
-    if (!d.collective->process_group.empty()) text += " of group " + d.collective->process_group;
-    if (!d.collective->culprit_ranks.empty()) text += "; did not arrive: " + ranks_text(d.collective->culprit_ranks);
-    for (std::size_t i = 0; i < d.collective->one_of.size() && i < 4; ++i) text += "; stands still: one of " + ranks_text(d.collective->one_of[i]);
-    if (!d.collective->silent_ranks.empty()) text += "; printed nothing: " + ranks_text(d.collective->silent_ranks);
-    if (!d.collective->waiting_ranks.empty()) text += "; waited: " + ranks_text(d.collective->waiting_ranks);
-    page.row("collective", text + (d.collective->note.empty() ? "" : ". " + d.collective->note));
-  }
+  if (d.collective) page.row("collective", collective_text(*d.collective));
   if (!d.echoes.empty()) {
     std::string text;
     for (const Echo& echo : d.echoes) {

@@ -39,6 +39,7 @@ std::string incident_markdown(const JudgedIncident& incident) {
   if (d.root.rank) out += ", rank " + std::to_string(*d.root.rank);
   if (d.root.step) out += ", step " + std::to_string(*d.root.step);
   out += "\n";
+  if (d.collective) out += "- **collective**: " + escaped(collective_text(*d.collective)) + "\n";
   for (const Echo& echo : d.echoes) out += "- **echo**: " + escaped(echo.kind) + " x" + std::to_string(echo.count) + "\n";
   for (const std::string& reason : d.reasons) out += "- **why**: " + escaped(reason) + "\n";
   if (!d.help.empty()) out += "- **first**: " + escaped(d.help) + "\n";
@@ -80,6 +81,7 @@ Json answer_sarif(const Answer& answer) {
     Json region = {{"startLine", d.root.line > 0 ? d.root.line : 1}, {"snippet", {{"text", d.root.text}}}};
     Json location = {{"physicalLocation", {{"artifactLocation", {{"uri", d.root.source}}}, {"region", region}}}};
     std::string text = d.summary;
+    if (d.collective) text += "\n" + collective_text(*d.collective);
     for (std::size_t i = 0; i < incident.plan.fixes.size() && i < 3; ++i)
       text += "\nfix " + std::to_string(i + 1) + ": " + incident.plan.fixes[i].title;
     results.push_back({{"ruleId", d.kind},
