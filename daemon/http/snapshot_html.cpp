@@ -8,6 +8,7 @@
 #include "daemon/http/json_view.hpp"
 #include "daemon/pipeline/snapshot_compare.hpp"
 #include "parsers/base/embedded_file.hpp"
+#include "parsers/base/visible.hpp"
 
 namespace triage::daemon {
 
@@ -29,7 +30,7 @@ std::string frame_text(const parsers::StackTable& stacks, parsers::FrameId frame
   std::size_t slash = file.find_last_of('/');
   if (slash != std::string_view::npos && slash > 0) slash = file.find_last_of('/', slash - 1);
   if (slash != std::string_view::npos) file.remove_prefix(slash + 1);
-  return std::string(stacks.function_of(frame)) + "  " + std::string(file) + ":" + std::to_string(stacks.frame_of(frame).line);
+  return parsers::visible(std::string(stacks.function_of(frame)) + "  " + std::string(file) + ":" + std::to_string(stacks.frame_of(frame).line));
 }
 
 // Neighbours as one: lowest and highest of allocated, highest of reserved, time of the first.
@@ -117,7 +118,7 @@ Json device_json(const SnapshotAnalysis& analysis, const DeviceAnalysis& device,
       frames.push_back(number);
     }
     if (by.stack < number_of.size() && number_of[by.stack] < 0) number_of[by.stack] = static_cast<std::int64_t>(stacks.size());
-    stacks.push_back({{"b", by.bytes}, {"n", by.blocks}, {"c", category_name(by.category)}, {"w", by.stack ? stack_text(snapshot.stacks, by.stack, 3) : ""}, {"f", std::move(frames)}});
+    stacks.push_back({{"b", by.bytes}, {"n", by.blocks}, {"c", category_name(by.category)}, {"w", by.stack ? parsers::visible(stack_text(snapshot.stacks, by.stack, 3)) : ""}, {"f", std::move(frames)}});
   };
   for (const StackBytes& by : device.composition().stacks) add_stack(by);
   for (StackBytes by : device.now.stacks)
@@ -162,7 +163,7 @@ Json device_json(const SnapshotAnalysis& analysis, const DeviceAnalysis& device,
     segments.push_back({{"x", segment->address}, {"b", segment->total_size}, {"a", segment->active_size}, {"n", name}, {"k", std::move(list)}});
   }
   const std::string moment = s.oom ? "What filled it when the allocation failed" : s.peak ? "What filled it at the peak" : "What fills it";
-  return {{"device", s.device}, {"weight", s.now.reserved}, {"events", s.events}, {"facts", facts}, {"moment", moment}, {"categories", categories}, {"timeline", timeline}, {"groups", groups},
+  return {{"device", s.device}, {"weight", s.now.reserved}, {"events", s.events}, {"facts", facts}, {"doubts", s.faults}, {"moment", moment}, {"categories", categories}, {"timeline", timeline}, {"groups", groups},
           {"areas", areas}, {"stretch", stretch}, {"points", s.timeline.size()}, {"merged", merged}, {"steps", steps}, {"steps_marked", s.steps_marked}, {"peak_point", point_of(s.peak ? s.peak->event : 0)},
           {"oom_point", point_of(s.oom ? s.oom->state.event : 0)}, {"states", states}, {"stacks", stacks}, {"segments", segments}};
 }
@@ -184,7 +185,7 @@ Json snapshot_graph_json(const SnapshotAnalysis& analysis, const GraphSize& size
   std::string note = "allocator snapshot of PyTorch";
   if (!analysis.snapshot.settings.configuration.empty()) note += ", PYTORCH_CUDA_ALLOC_CONF=" + analysis.snapshot.settings.configuration;
   if (analysis.snapshot.cut) note += ", cut: " + analysis.snapshot.cut->message();
-  return {{"file", analysis.file}, {"note", note}, {"frames", std::move(frames)}, {"devices", std::move(devices)}};
+  return {{"file", parsers::visible(analysis.file)}, {"note", parsers::visible(note)}, {"frames", std::move(frames)}, {"devices", std::move(devices)}};
 }
 
 std::string snapshot_html(const SnapshotAnalysis& analysis) {

@@ -138,6 +138,14 @@ signatures::SourceFindings snapshot_findings(const SnapshotAnalysis& analysis) {
     const auto& place = analysis.snapshot.cut->place();
     out.lost.push_back({analysis.file, "the allocator snapshot is cut: " + analysis.snapshot.cut->message(), 0, place && place->offset ? *place->offset : 0, 0, 1});
   }
+  std::size_t faults = 0;
+  for (const DeviceAnalysis& device : analysis.devices) faults += device.summary.faults.size();
+  for (const DeviceAnalysis& device : analysis.devices) {
+    if (device.summary.faults.empty()) continue;
+    const std::string more = faults > 1 ? ", and more of the kind" : "";
+    out.lost.push_back({analysis.file, "the allocator snapshot has sums that cannot be, its figures are in doubt: " + device.summary.faults.front() + more, 0, 0, 0, 1});
+    break;
+  }
   const parsers::StackTable& stacks = analysis.snapshot.stacks;
   const auto moment = [](const char* when, const parsers::MemoryState& state, const signatures::MemoryComposition& composition) {
     return SnapshotFacts::Moment{when, parsers::Bytes(state.allocated), parsers::Bytes(state.reserved), composition_terms(composition, state)};

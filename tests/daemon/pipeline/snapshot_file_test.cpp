@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/cli/snapshot_view.hpp"
+#include "daemon/http/snapshot_html.hpp"
 #include "daemon/http/snapshot_json.hpp"
 #include "daemon/pipeline/snapshot_compare.hpp"
 
@@ -167,6 +168,35 @@ TEST_CASE("the views hold what the analysis found") {
   ranks.push_back(analysed("other_process"));
   ranks.push_back(analysed("capacity_forward"));
   CHECK(rank_table_text(ranks, style).find("uneven") != std::string::npos);
+}
+
+TEST_CASE("sums that cannot be put a scan's figures in doubt") {
+  SnapshotAnalysis analysis = analysed("qwen3_moe");
+  CHECK(snapshot_findings(analysis).lost.empty());
+  analysis.devices[0].summary.faults = {"the segments add up to more than 64 bits hold", "another"};
+  const auto found = snapshot_findings(analysis);
+  REQUIRE(found.lost.size() == 1);
+  CHECK(found.lost[0].what.find("in doubt: the segments add up to more than 64 bits hold, and more of the kind") != std::string::npos);
+}
+
+TEST_CASE("the page holds no text that steers its reader, and says which sums cannot be") {
+  AllocatorSnapshot snapshot;
+  StackFrame frame;
+  frame.file = snapshot.stacks.text("train/a\u202eb</script>.py");   // U+202E turns what follows around
+  frame.function = snapshot.stacks.text("step\x1b[31m");
+  frame.line = 309;
+  const std::vector<FrameId> frames = {snapshot.stacks.frame(frame)};
+  snapshot.blocks.push_back({std::uint64_t{1} << 40, 1 << 20, 1 << 20, snapshot.stacks.stack(frames), BlockState::allocated});
+  SnapshotSegment segment;
+  segment.address = std::uint64_t{1} << 40;
+  segment.total_size = 2 << 20;   // more than its block
+  segment.active_size = 1 << 20;
+  segment.blocks = 1;
+  snapshot.segments.push_back(segment);
+  snapshot.segments_whole = true;
+  const std::string page = snapshot_html(analyze_snapshot("run\u202e.pickle", std::move(snapshot)));
+  for (const char* never : {"\u202e", "\\u202e", "\x1b", "\\u001b", "b</script>"}) CHECK(page.find(never) == std::string::npos);
+  for (const char* wanted : {"run?.pickle", "a?b\\u003c/script>.py:309", "step?[31m", "add up to 1048576 bytes"}) CHECK(page.find(wanted) != std::string::npos);
 }
 
 TEST_CASE("what is no snapshot is an error with its place") {
