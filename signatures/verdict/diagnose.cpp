@@ -50,6 +50,7 @@ class Diagnoser {
     d_.root = evidence(reported_by(*root_));
     phase();
     kind_of_reader_fault();
+    kind_of_loader_fault();
     kind_of_process();
     kind_of_host_memory();
     memory();
@@ -217,6 +218,16 @@ class Diagnoser {
     if (d_.phase == Phase::unknown) d_.phase = Phase::load;
     d_.reasons.push_back(key ? "the key is missing while a checkpoint is read: it was written by another layout, version or optimizer"
                              : "it was raised while a checkpoint is read: it was written by another layout, version or optimizer");
+  }
+
+  // Transformer Engine's loader takes the first library that it finds, and lets StopIteration out when there is none.
+  void kind_of_loader_fault() {
+    const Finding& f = *root_->finding;
+    const auto& frames = d_.root.frames;
+    if (f.rule != "data.empty" || exception_name(f) != "StopIteration" || frames.empty() || !frames.back().function.starts_with("_load_library")) return;
+    d_.kind = "env.import";
+    d_.fix_hints.push_back("config.install");
+    d_.reasons.push_back("it was raised while a package looks for its own compiled library: that part is not installed, or was built for another framework");
   }
 
   const parsers::OutOfMemory* memory_event() const {
@@ -470,6 +481,8 @@ class Diagnoser {
       if (kind_is(d_.kind, family) && !(told_by_program && kind_is(d_.kind, "host.oom"))) return;
     for (const Item& item : items_)  // who talks to others is not alone
       if (item.strength != Strength::none && (kind_is(item.finding->kind, "nccl") || item.finding->rule.starts_with("nccl."))) return;
+    for (const Item& item : items_)  // the driver's copy of what one of its actors raised
+      if (parsers::contains(item.finding->text, "RayTaskError(")) return;
     for (const Item& item : items_)  // the same line as Kubernetes' word of a container
       if (item.source == root_->source && item.finding->line == f.line && item.finding->rule.starts_with("k8s.")) return;
     std::set<int> processes;

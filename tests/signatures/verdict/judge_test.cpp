@@ -260,6 +260,17 @@ TEST_CASE("a launcher that was told to end is an end, although it says so as a w
   }
 }
 
+TEST_CASE("StopIteration of a package that looks for its own library is no end of the data") {
+  for (const auto& [function, kind] : {std::pair("_load_library", "env.import"), std::pair("__next__", "data.empty")}) {
+    CAPTURE(std::string(function));
+    const auto f = with_frames(finding("data.empty", "data.empty", Role::root, 15, "StopIteration"), "StopIteration", "",
+                               {{"/usr/lib/python3/dist-packages/transformer_engine/pytorch/__init__.py", 58, function, ""}});
+    const auto j = judge_one(source("a.log", {f}));
+    REQUIRE(j.diagnoses.size() == 1);
+    CHECK(j.diagnoses[0].kind == kind);
+  }
+}
+
 TEST_CASE("the rank that mpirun saw end by a signal is the one that crashed") {
   const auto crash = finding("crash.fortran", "proc.sigill", Role::root, 1, "Program received signal SIGILL: Illegal instruction.");
   auto seen = finding("mpirun.ended_rank", "proc.exit", Role::confirmation, 7, "prterun noticed that process rank 2 with PID 1617008 on node cpu155 exited on");
