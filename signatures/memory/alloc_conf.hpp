@@ -24,6 +24,9 @@ inline constexpr std::int64_t kLargeSegment = 20 * kMiB;    // one segment (or p
 inline constexpr std::int64_t kOwnSegment = 10 * kMiB;      // from here on a block gets a segment of its own size
 inline constexpr std::int64_t kSegmentUnit = 2 * kMiB;      // to which that size is rounded up
 inline constexpr std::size_t kRoundupIntervals = 16;        // [1 MiB, 2 MiB), [2, 4) ... [32 GiB, any)
+inline constexpr std::int64_t kMostBytes = std::int64_t{1} << 42;   // of one request or segment that is believed: no device has 4 TiB
+
+inline bool plausible(std::int64_t bytes) { return bytes >= 0 && bytes <= kMostBytes; }
 }  // namespace allocator
 
 struct AllocConf {

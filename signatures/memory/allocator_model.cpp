@@ -25,7 +25,7 @@ CachingAllocatorModel::CachingAllocatorModel(const AllocConf& settings, const Al
   }
   // An eighth more than the device has, so that pages can move.
   const std::int64_t total = device.total_memory ? *device.total_memory : capacity_ ? *capacity_ : kUnknownDevice;
-  range_bytes_ = std::clamp(total, 64 * allocator::kMiB, kMostBytes);
+  range_bytes_ = std::clamp(total, 64 * allocator::kMiB, allocator::kMostBytes);
   range_bytes_ += range_bytes_ / 8;
 }
 
@@ -67,7 +67,7 @@ void CachingAllocatorModel::cache(AllocatorBlock* block) {
 
 AllocatorBlock* CachingAllocatorModel::malloc(std::int64_t bytes, std::uint16_t stream, std::uint16_t pool,
                                               std::uint64_t address, std::int64_t address_bytes) {
-  assert(bytes >= 0 && bytes <= kMostBytes);
+  assert(allocator::plausible(bytes));
   Search search;
   search.size = block_size(bytes, settings_);
   search.segment = segment_size(search.size, settings_);

@@ -67,7 +67,7 @@ class CachingAllocatorModel {
   CachingAllocatorModel(const CachingAllocatorModel&) = delete;
   CachingAllocatorModel& operator=(const CachingAllocatorModel&) = delete;
 
-  // A block for `bytes` (0 .. kMostBytes), or null: out of memory. `address`: where a recording saw the segment that was made for
+  // A block for `bytes` (0 .. allocator::kMostBytes), or null: out of memory. `address`: where a recording saw the segment that was made for
   // this request (bytes of that segment; 0: unknown).
   AllocatorBlock* malloc(std::int64_t bytes, std::uint16_t stream, std::uint16_t pool, std::uint64_t address = 0,
                          std::int64_t address_bytes = 0);
@@ -88,8 +88,6 @@ class CachingAllocatorModel {
   const AllocatorStats& stats() const { return stats_; }
   // Every rule that must hold between two calls: sums, order, no overlap. Empty, or what is broken. Slow.
   const char* broken() const;
-
-  static constexpr std::int64_t kMostBytes = std::int64_t{1} << 42;   // of one request: no device has 4 TiB
 
  private:
   struct Search;

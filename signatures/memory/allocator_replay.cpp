@@ -37,9 +37,9 @@ class Replay {
     const bool whole = segment.expandable && settings_.expandable_segments;
     std::vector<AllocatorBlock*> cached;
     for (const StartBlock& start : segment.blocks) {
-      if ((!start.in_use && !whole) || start.bytes <= 0 || start.bytes > CachingAllocatorModel::kMostBytes) continue;
+      if ((!start.in_use && !whole) || start.bytes <= 0 || start.bytes > allocator::kMostBytes) continue;
       const std::int64_t bytes = start.in_use && start.requested > 0 ? start.requested : start.bytes;
-      AllocatorBlock* block = model_.malloc(std::min(bytes, CachingAllocatorModel::kMostBytes), segment.stream, segment.pool);
+      AllocatorBlock* block = model_.malloc(std::min(bytes, allocator::kMostBytes), segment.stream, segment.pool);
       if (!block) continue;
       if (!start.in_use) cached.push_back(block);
       else own(start.block, block);
@@ -72,7 +72,7 @@ class Replay {
   }
 
   void allocate(std::size_t index, const AllocatorRequest& request) {
-    if (request.bytes < 0 || request.bytes > CachingAllocatorModel::kMostBytes) return;
+    if (!allocator::plausible(request.bytes)) return;
     while (next_address_ < trace_.addresses.size() && trace_.addresses[next_address_].request < index) ++next_address_;
     // Recorded addresses serve to follow the recording; from there on, a mixture of true and modelled ones is worse than a model.
     const bool known = follow_ && next_address_ < trace_.addresses.size() && trace_.addresses[next_address_].request == index;

@@ -163,7 +163,10 @@ void Walk::release_over(const TraceEvent& next) {
 }
 
 void Walk::event(const TraceEvent& event) {
-  if (event.size < 0) return;
+  if (!allocator::plausible(event.size)) {
+    next_ += event.action == TraceAction::segment_alloc;   // it has its number all the same
+    return;
+  }
   const bool gives_back = event.action == TraceAction::segment_free || event.action == TraceAction::segment_unmap;
   if (releasing_ && !gives_back && event.action != TraceAction::free_completed) release_over(event);
   switch (event.action) {

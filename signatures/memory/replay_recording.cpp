@@ -10,11 +10,8 @@ using parsers::Bytes;
 using parsers::TraceAction;
 using parsers::TraceEvent;
 
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 42;       // of a request or a segment: no device has 4 TiB
 constexpr std::size_t kMostRequests = 200'000'000;               // 6 GiB of requests; PyTorch's own buffer is far smaller
 constexpr std::uint16_t kMostNumbers = 4096;                     // streams or pools; more share the last number
-
-bool plausible(std::int64_t bytes) { return bytes >= 0 && bytes <= kMostBytes; }
 
 }  // namespace
 
@@ -52,7 +49,7 @@ std::uint16_t ReplayTraceBuilder::pool_at(std::uint64_t address, const parsers::
 }
 
 void ReplayTraceBuilder::segment(const parsers::SnapshotSegment& segment, std::span<const parsers::SnapshotBlock> blocks) {
-  if (!plausible(segment.total_size) || segment.total_size == 0) return void(++out_.skipped);
+  if (!allocator::plausible(segment.total_size) || segment.total_size == 0) return void(++out_.skipped);
   Segment& known = last_[segment.address];
   known.bytes = segment.total_size;
   known.stream = segment.stream;
@@ -62,13 +59,13 @@ void ReplayTraceBuilder::segment(const parsers::SnapshotSegment& segment, std::s
   if (known.pool != 0 && !segment.expandable && out_.settings.expandable_segments) traits_of(known.pool).own_allocator = true;
   std::uint64_t address = segment.address;
   for (const parsers::SnapshotBlock& block : blocks) {
-    if (!plausible(block.size)) return void(++out_.skipped);
+    if (!allocator::plausible(block.size)) return void(++out_.skipped);
     if (known.pool != 0 && !segment.expandable && block.state != parsers::BlockState::inactive && !out_.settings.max_split_size &&
-        block.size - block_size(std::clamp<std::int64_t>(block.requested_size, 0, kMostBytes), out_.settings) >
+        block.size - block_size(std::clamp<std::int64_t>(block.requested_size, 0, allocator::kMostBytes), out_.settings) >
             (segment.large ? allocator::kSmallLimit : 0))
       traits_of(known.pool).no_split = true;
     if (block.state != parsers::BlockState::inactive && last_blocks_.size() < std::numeric_limits<std::uint32_t>::max())
-      last_blocks_.push_back({address, plausible(block.requested_size) ? block.requested_size : block.size, block.size, 0});
+      last_blocks_.push_back({address, allocator::plausible(block.requested_size) ? block.requested_size : block.size, block.size, 0});
     address += static_cast<std::uint64_t>(block.size);
   }
 }
@@ -100,7 +97,7 @@ void ReplayTraceBuilder::event(const TraceEvent& event) {
   const bool gives_back = event.action == TraceAction::segment_free || event.action == TraceAction::segment_unmap;
   if (out_.requests.size() >= kMostRequests) {
     ++out_.skipped;
-  } else if (event.action != TraceAction::oom && event.action != TraceAction::snapshot && !plausible(event.size)) {
+  } else if (event.action != TraceAction::oom && event.action != TraceAction::snapshot && !allocator::plausible(event.size)) {
     ++out_.skipped;
   } else {
     if (event.action != TraceAction::alloc) row_.reset();
@@ -273,7 +270,7 @@ void ReplayTraceBuilder::segment_gone(const TraceEvent& event, bool mapped) {
 void ReplayTraceBuilder::end_release(const TraceEvent& next) {
   if (next.action == TraceAction::segment_alloc || next.action == TraceAction::segment_map) release_->wanted = next.size;
   if (next.action == TraceAction::oom)
-    release_->wanted = segment_size(block_size(plausible(next.size) ? next.size : kMostBytes, out_.settings), out_.settings);
+    release_->wanted = segment_size(block_size(allocator::plausible(next.size) ? next.size : allocator::kMostBytes, out_.settings), out_.settings);
   release_->next_stack = next.stack;
   releases_.push_back(*release_);
   release_.reset();
@@ -281,10 +278,10 @@ void ReplayTraceBuilder::end_release(const TraceEvent& next) {
 
 void ReplayTraceBuilder::out_of_memory(const TraceEvent& event) {
   ++out_.recorded.ooms;
-  if (!plausible(event.size)) return void(++out_.skipped);
+  if (!allocator::plausible(event.size)) return void(++out_.skipped);
   add(Kind::failed_alloc, event, 0);
   made_.reset();
-  const auto free = static_cast<std::int64_t>(std::min<std::uint64_t>(event.address, static_cast<std::uint64_t>(kMostBytes)));
+  const auto free = static_cast<std::int64_t>(std::min<std::uint64_t>(event.address, static_cast<std::uint64_t>(allocator::kMostBytes)));
   // With enough memory free, it was a limit that PyTorch set to itself. A page more may be missing in an expandable segment.
   const std::int64_t wanted = segment_size(block_size(event.size, out_.settings), out_.settings);
   limited_ = free >= wanted + 2 * out_.settings.large_segment_size.count();
