@@ -93,13 +93,25 @@ std::vector<std::string> options_without_effect(const parsers::FlatSettings& opt
   return out;
 }
 
+// A command over several lines is one input; of a script, comments and the bracket that closes an array are no part of it.
+std::string one_command(std::string_view text) {
+  std::string joined;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = text.substr(at, end - at);
+    const std::size_t first = line.find_first_not_of(" \t");
+    if (first != std::string_view::npos && line[first] != '#' && line[first] != ')')
+      for (const char c : line)
+        if (c != '\\') joined += c;
+    joined += ' ';
+    at = end + 1;
+  }
+  return joined;
+}
+
 Status read_texts(const PlanInput& input, RunConfig& config, std::vector<std::string>& ignored) {
   if (!input.megatron_arguments.empty()) {
-    // A command over several lines is one input.
-    std::string joined;
-    for (const char c : input.megatron_arguments)
-      if (c != '\\') joined += c == '\n' ? ' ' : c;
-    const std::vector<std::string> words = parsers::command_words(joined);
+    const std::vector<std::string> words = parsers::command_words(one_command(input.megatron_arguments));
     parsers::merge(config, parsers::read_megatron_arguments(words));
     ignored = options_without_effect(parsers::options_of(words, 0));
   }

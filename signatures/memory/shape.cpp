@@ -94,8 +94,12 @@ class Reader {
       for (const std::string& item : list) text += (text.empty() ? "" : ", ") + item;
       return text;
     };
-    if (!wrong_.empty())
-      return Error(ErrorCode::conflict, "the model's shape cannot be: " + join(wrong_));
+    if (!wrong_.empty()) {
+      const std::string text = join(wrong_);
+      Error error(ErrorCode::conflict, "the model's shape cannot be: " + text);
+      if (text.find("'$") == std::string::npos) return error;
+      return std::move(error).help("variables of a shell script are not filled in: give the command as it ran (bash -x prints it)");
+    }
     if (!missing_.empty())
       return Error(ErrorCode::not_found, "the model's shape is not known: missing " + join(missing_));
     return parsers::done();
