@@ -130,15 +130,15 @@ std::string replace_suffix(std::string text, std::string_view suffix) {
   return out.append(text, done, std::string::npos);
 }
 
-Json mask_value(const Json& json, const MaskOptions& options, std::size_t depth) {
+Json mask_value(const Json& json, const MaskOptions& options, std::string_view kept, std::size_t depth) {
   if (json.is_string()) return mask_text(json.get_ref<const std::string&>(), options);
   if (!json.is_structured()) return json;
   if (depth >= parsers::limits::kJsonDepth) return "[masked: too deep]";
   Json out = json.is_array() ? Json::array() : Json::object();
   if (json.is_array())
-    for (const Json& item : json) out.push_back(mask_value(item, options, depth + 1));
+    for (const Json& item : json) out.push_back(mask_value(item, options, kept, depth + 1));
   else
-    for (const auto& [key, value] : json.items()) out[key] = mask_value(value, options, depth + 1);
+    for (const auto& [key, value] : json.items()) out[key] = value.is_string() && !kept.empty() && key == kept ? value : mask_value(value, options, kept, depth + 1);
   return out;
 }
 
@@ -157,7 +157,7 @@ std::string mask_text(std::string_view text, const MaskOptions& options) {
   return out;
 }
 
-Json mask_json(const Json& json, const MaskOptions& options) { return mask_value(json, options, 0); }
+Json mask_json(const Json& json, const MaskOptions& options, std::string_view kept) { return mask_value(json, options, kept, 0); }
 
 std::vector<std::string_view> mask_shapes() {
   std::vector<std::string_view> out;

@@ -26,8 +26,9 @@ struct MaskOptions {
 // Text without secrets. Linear in the text's length.
 std::string mask_text(std::string_view text, const MaskOptions& options);
 
-// Every text value in the document masked; keys stay. Nesting deeper than limits::kJsonDepth becomes "[masked: too deep]".
-Json mask_json(const Json& json, const MaskOptions& options);
+// Every text value in the document masked; keys stay, and so do texts under the key `kept`. Nesting deeper than limits::kJsonDepth becomes
+// "[masked: too deep]".
+Json mask_json(const Json& json, const MaskOptions& options, std::string_view kept = {});
 
 // For tests and docs: the names of the shapes that are known ("github-token").
 std::vector<std::string_view> mask_shapes();

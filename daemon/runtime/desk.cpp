@@ -45,7 +45,8 @@ void mask_news(SourceNews& news, const MaskOptions& options) {
   mask_lines(news.spool, options);
   if (news.tail) mask_lines(*news.tail, options);
   if (news.dump)
-    for (signatures::Finding& finding : news.dump->findings) finding.text = mask_text(finding.text, options);
+    for (signatures::Finding& finding : news.dump->findings)
+      for (std::string* const text : {&finding.text, &finding.message, &finding.summary}) *text = mask_text(*text, options);
 }
 
 void earlier(std::optional<TimePoint>& at, TimePoint time) { at = at ? std::min(*at, time) : time; }
@@ -342,7 +343,7 @@ void Desk::track(Job& job, Answer answer, TimePoint now) {
     incident.diagnosis.id = known->tracked.id;
     if (job.attempt > 1 && incident.diagnosis.attempt == 1) incident.diagnosis.attempt = job.attempt;
     const auto json = incident_json(incident);
-    std::string text = json_text(options_.mask ? mask_json(json, *options_.mask) : json, -1);
+    std::string text = json_text(options_.mask ? mask_json(json, *options_.mask, "source") : json, -1);
     known->evidence.insert(found[i].begin(), found[i].end());
     if (text == known->answer) continue;
     const std::string shape = shape_of(incident);

@@ -58,6 +58,13 @@ void log_errors(LogLevel level, const std::vector<Error>& errors) {
 
 }  // namespace
 
+// What the desk is told of the whole configuration: `desk` alone is the section `incidents`.
+DeskOptions desk_options(const ServiceConfig& config) {
+  DeskOptions out = config.desk;
+  if (config.mask_stored) out.mask = config.alerts.mask;
+  return out;
+}
+
 struct Service::Impl {
   Impl(ServiceConfig wanted, std::string path, db::LiveStore opened, std::shared_ptr<const Knowledge> knowledge)
       : config(std::move(wanted)),
@@ -69,7 +76,7 @@ struct Service::Impl {
         hub(std::to_string(started_at.time_since_epoch().count())),
         alerts(alert_config, [this](const char* reason) { registry.counter(metrics::kAlertsSilenced, {reason}).add(); }),
         queue(kNews),
-        desk(rules.knowledge, store, config.desk, [this](const IncidentChange& change, TimePoint now) { return alerts.plan(change, now); },
+        desk(rules.knowledge, store, desk_options(config), [this](const IncidentChange& change, TimePoint now) { return alerts.plan(change, now); },
              [this](const IncidentChange& change) { observe(change); },
              [this](const signatures::SourceInfo& dump) { watching.read_again(dump); }),
         desk_thread(desk, queue, wall_clock, [this](std::chrono::microseconds took) { commit_seconds.observe(static_cast<double>(took.count()) / 1e6); }),
@@ -210,7 +217,6 @@ Service::~Service() {
 
 Result<std::unique_ptr<Service>> Service::start(ServiceConfig config, std::string config_path) {
   config.desk.default_year = this_year();
-  if (config.mask_stored) config.desk.mask = config.alerts.mask;
   set_log_level(config.log_level);
   LoadedKnowledge loaded = load_rules(config);
   log_errors(LogLevel::warn, loaded.notes);
@@ -327,7 +333,6 @@ std::vector<Error> Service::reload() {
     faults = std::move(read.faults);
     wanted = std::move(read.config);
     wanted.desk.default_year = it.config.desk.default_year;
-    if (wanted.mask_stored) wanted.desk.mask = wanted.alerts.mask;
   }
   LoadedKnowledge loaded;
   if (faults.empty()) {

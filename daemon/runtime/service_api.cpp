@@ -134,6 +134,7 @@ Result<api::IncidentPage> ServiceApi::incidents(const api::IncidentQuery& query)
           return page;
         }
         page.rows.push_back(row_of(row, facts_.severity));
+        page.rows.back().summary = mask_text(page.rows.back().summary, mask_);
       }
       page.more = !found.next.empty();
       if (text.empty() || found.next.empty()) break;
@@ -149,6 +150,7 @@ Result<api::IncidentDetail> ServiceApi::incident(const std::string& id) {
     TRIAGE_TRY(const db::Kept kept, store.find(id));
     api::IncidentDetail out;
     out.row = row_of(kept.row, facts_.severity);
+    out.row.summary = mask_text(out.row.summary, mask_);
     const Json answer = Json::parse(kept.answer, nullptr, false);
     out.answer = answer.is_discarded() ? kept.answer : json_text(mask_json(answer, mask_), -1);
     for (const db::Feedback& said : kept.feedback) out.feedback.push_back({said.fix, said.helped, said.note, said.said_at});
@@ -457,7 +459,7 @@ Result<std::string> ServiceApi::upload(const api::Upload& upload) {
     for (std::size_t i = 0; i < excerpts.size(); ++i) TRIAGE_CHECK(store.keep_excerpts(answer.incidents[i].diagnosis.id, excerpts[i]));
     if (changed > 0)
       for (const JudgedIncident& incident : answer.incidents)
-        hub_.publish("incident.opened", json_text(Json{{"id", incident.diagnosis.id}, {"kind", incident.diagnosis.kind}, {"summary", incident.diagnosis.summary}}, -1));
+        hub_.publish("incident.opened", json_text(Json{{"id", incident.diagnosis.id}, {"kind", incident.diagnosis.kind}, {"summary", mask_text(incident.diagnosis.summary, mask_)}}, -1));
   }
   return json_text(mask_json(answer_json(answer, hash), mask_), -1);
 }

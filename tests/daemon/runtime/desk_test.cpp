@@ -410,3 +410,27 @@ TEST_CASE("where that is wanted, no secret of the list gets into the database, a
   }
   CHECK(bare > 80);                               // without it they do stand there
 }
+
+TEST_CASE("masked or not, an incident of a log in a home folder is known again after a restart") {
+  for (const bool masked : {false, true}) {
+    CAPTURE(masked);
+    const tests::TempFolder folder;
+    daemon::DeskOptions options;
+    if (masked) options.mask.emplace();
+    signatures::SourceInfo info = rank_log("llama", 0);
+    info.name = "/home/alice" + info.name;
+    {
+      Bench bench(folder.path() + "/triaged.db", options);
+      Feeder feeder(info);
+      bench.take(feeder.take(recorded("capacity_forward.log")));
+      bench.wait(3s);
+      REQUIRE(bench.events.size() == 1);
+    }
+    Bench bench(folder.path() + "/triaged.db", options);
+    bench.now += 5s;
+    REQUIRE(bench.desk.restore(bench.now).ok());
+    bench.wait(70s);
+    REQUIRE(bench.events.size() == 1);
+    CHECK(bench.events.front().starts_with("closed "));
+  }
+}
