@@ -93,14 +93,25 @@ std::vector<std::string> options_without_effect(const parsers::FlatSettings& opt
   return out;
 }
 
+// Where a shell's comment begins: a '#' after a blank or at the start, outside quotes.
+std::size_t comment_of(std::string_view line) {
+  char quote = 0, before = ' ';
+  for (std::size_t i = 0; i < line.size(); before = line[i++]) {
+    if (quote != 0) quote = line[i] == quote ? 0 : quote;
+    else if (line[i] == '\'' || line[i] == '"') quote = line[i];
+    else if (line[i] == '#' && (before == ' ' || before == '\t')) return i;
+  }
+  return line.size();
+}
+
 // A command over several lines is one input; of a script, comments and the bracket that closes an array are no part of it.
 std::string one_command(std::string_view text) {
   std::string joined;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = text.substr(at, end - at);
+    const std::string_view whole = text.substr(at, end - at), line = whole.substr(0, comment_of(whole));
     const std::size_t first = line.find_first_not_of(" \t");
-    if (first != std::string_view::npos && line[first] != '#' && line[first] != ')')
+    if (first != std::string_view::npos && line[first] != ')')
       for (const char c : line)
         if (c != '\\') joined += c;
     joined += ' ';

@@ -195,11 +195,12 @@ TEST_CASE("a file of 64 MiB of zeros, of digits, of quotes ends with a message")
 
 TEST_CASE("of a script's text its comments are no arguments, and its variables are named as not filled in") {
   const std::string script =
-      "TRAIN_ARGS=(\n    --num-layers 4\n    # Note: --num-layers might be inferred\n    --hidden-size 1024 --num-attention-heads 8 \\\n"
+      "TRAIN_ARGS=(\n    --num-layers 4\n    # Note: --num-layers might be inferred\n    --hidden-size 1024   # was --hidden-size 4096\n    --num-attention-heads 8 \\\n"
       "    --seq-length 2048 --micro-batch-size 1 --global-batch-size 8 --vocab-size 32000\n  # --vocab-size might be inferred\n)\n";
   const auto plan = plan_of("", {{"world", "8"}}, script);
   REQUIRE(plan.ok());
   CHECK(plan->forecast->estimate().shape.layers == 4);
+  CHECK(plan->forecast->estimate().shape.hidden == 1024);
   CHECK(plan->forecast->estimate().shape.vocab == 32000);
   const auto open = plan_of("", {{"world", "8"}}, "--num-layers $NUM_LAYERS --hidden-size 1024 --num-attention-heads 8 --seq-length 2048 --micro-batch-size 1 --vocab-size 32000");
   REQUIRE(!open.ok());
