@@ -106,7 +106,7 @@ std::string collective(const Json& incident) {
   const Json& sets = child(fault, "one_of");
   for (std::size_t i = 0; sets.is_array() && i < sets.size() && i < kSets; ++i)
     if (const std::string list = ranks(sets[i]); !list.empty()) join(out, "; ", "stands still: one of rank " + list);
-  if (sets.is_array() && sets.size() > kSets) out += " (and of " + std::to_string(sets.size() - kSets) + " more sets)";
+  if (sets.is_array() && sets.size() > kSets) out += " (and of " + std::to_string(sets.size() - kSets) + (sets.size() - kSets == 1 ? " more set)" : " more sets)");
   named("silent_ranks", "silent: rank ");
   named("waiting_ranks", "waiting: rank ");
   return out;

@@ -200,7 +200,7 @@ std::string collective_text(const CollectiveFault& fault) {
   };
   named("did not arrive: ", fault.culprit_ranks);
   for (std::size_t i = 0; i < fault.one_of.size() && i < kSets; ++i) named("stands still: one of ", fault.one_of[i]);
-  if (fault.one_of.size() > kSets) text += " (and of " + std::to_string(fault.one_of.size() - kSets) + " more sets)";
+  if (fault.one_of.size() > kSets) text += " (and of " + std::to_string(fault.one_of.size() - kSets) + (fault.one_of.size() - kSets == 1 ? " more set)" : " more sets)");
   named("printed nothing: ", fault.silent_ranks);
   named("waited: ", fault.waiting_ranks);
   return text + (fault.note.empty() ? "" : ". " + fault.note);

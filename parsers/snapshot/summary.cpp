@@ -195,7 +195,8 @@ void TraceWalk::find_moments() {
   RepeatFinder repeats(snapshot_.stacks.stacks());
   while (cursor.next(event)) {
     apply(event, sum);
-    if ((event.size < 0 || event.size >= kImpossibleBytes) && impossible++ == 0) first_impossible = index;
+    // A request that failed may have been of any size: a tensor of a wrong shape.
+    if ((event.size < 0 || (event.size >= kImpossibleBytes && event.action != TraceAction::oom)) && impossible++ == 0) first_impossible = index;
     if (event.action == TraceAction::alloc) repeats.alloc(event.stack, index);
     else if (event.action == TraceAction::free_requested) repeats.freed();
     ++index;

@@ -135,7 +135,7 @@ std::string fill_sentence(std::string_view text, const std::vector<std::pair<std
   for (const auto& pair : values)
     if (!parsers::trim(capture_text(pair.second)).empty()) known.push_back(pair);
   std::string out = fill_template(text, known, std::string_view(&kUnknown, 1));
-  for (auto at = out.find(kUnknown); at != std::string::npos; at = out.find(kUnknown, at)) {
+  for (auto at = out.find(kUnknown); at != std::string::npos; at = out.find(kUnknown, at < 2 ? 0 : at - 2)) {
     const std::string_view before = std::string_view(out).substr(0, at), after = std::string_view(out).substr(at + 1);
     if (before.ends_with(" (") && after.starts_with(")"))
       out.erase(at - 2, 4);

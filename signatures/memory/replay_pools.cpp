@@ -163,7 +163,7 @@ void Walk::release_over(const TraceEvent& next) {
 }
 
 void Walk::event(const TraceEvent& event) {
-  if (!allocator::plausible(event.size)) {
+  if (event.action != TraceAction::oom && !allocator::plausible(event.size)) {
     next_ += event.action == TraceAction::segment_alloc;   // it has its number all the same
     return;
   }

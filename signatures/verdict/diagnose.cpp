@@ -19,6 +19,16 @@
 namespace triage::signatures {
 namespace {
 
+// Does the number stand in the text, whole?
+bool names_number(std::string_view text, std::int64_t number) {
+  const std::string digits = std::to_string(number);
+  for (auto at = text.find(digits); at != std::string_view::npos; at = text.find(digits, at + 1)) {
+    const std::size_t end = at + digits.size();
+    if ((at == 0 || !parsers::is_digit(text[at - 1])) && (end == text.size() || !parsers::is_digit(text[end]))) return true;
+  }
+  return false;
+}
+
 constexpr std::size_t kFindings = 200;   // kept with a diagnosis
 constexpr std::size_t kAlso = 64;
 constexpr std::size_t kReports = 64;     // memory reports
@@ -634,7 +644,7 @@ class Diagnoser {
       only = item.finding;
     }
     if (only == nullptr || !only->rank || root_->finding->system) return;
-    const bool same = only->pid && parsers::contains(root_->finding->text, std::to_string(*only->pid));
+    const bool same = only->pid && (root_->finding->pid == only->pid || names_number(root_->finding->text, *only->pid));
     if (!same && !kind_is(d_.kind, "proc")) return;
     d_.root.rank = only->rank;
     if (!d_.root.pid) d_.root.pid = only->pid;

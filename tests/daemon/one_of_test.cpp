@@ -82,7 +82,7 @@ TEST_CASE("culprits beside sets, and more sets than are told one by one") {
   for (int i = 100; i < 200; ++i) incident["collective"]["waiting_ranks"].push_back(i);
   const std::string text = daemon::plain_text(daemon::alert_text(daemon::alert_body(tests::alerting::alert("opened", 1, incident))));
   CHECK(contains(text, "held up by rank 9; stands still: one of rank 1, 2; stands still: one of rank 3, 4; stands still: one of rank 5, 6; "
-                       "stands still: one of rank 7, 8 (and of 1 more sets); waiting: rank 100"));
+                       "stands still: one of rank 7, 8 (and of 1 more set); waiting: rank 100"));
 }
 
 TEST_CASE("an alert is told again when the set grows smaller") {
