@@ -36,7 +36,7 @@ std::vector<DeviceChange> compare_snapshots(const SnapshotAnalysis& before, cons
   for (const SnapshotAnalysis* const side : {&before, &after})
     for (const DeviceAnalysis& device : side->devices) devices.push_back(device.summary.device);
   std::ranges::sort(devices);
-  devices.erase(std::ranges::unique(devices).begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
 
   std::vector<DeviceChange> changes;
   for (const int number : devices) {
