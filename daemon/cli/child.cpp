@@ -23,6 +23,7 @@ namespace {
 
 // A process left behind by the child may hold the pipes open for ever: after the child's end we wait this long for silence.
 constexpr auto kDrain = std::chrono::milliseconds(500);
+constexpr auto kLeftBehind = std::chrono::seconds(10);
 
 class Fd {
  public:
@@ -142,15 +143,19 @@ std::optional<ChildEnd> reap(pid_t child) {
   return end;
 }
 
-// Signals that came for us go to the child. A terminal's ^C reaches the child by itself, being of the same process group.
-void forward_signals(int signals, pid_t child) {
+// Signals that came for us go to the child. A terminal's ^C reaches the child by itself, being of the same process group. child: empty when it
+// has ended, and its number may be another's. Returns whether a signal asks to end.
+bool forward_signals(int signals, std::optional<pid_t> child) {
+  bool ends = false;
   signalfd_siginfo info;
   while (::read(signals, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     const int number = static_cast<int>(info.ssi_signo);
     if (number == SIGCHLD) continue;
     const bool from_terminal = info.ssi_code == SI_KERNEL && (number == SIGINT || number == SIGQUIT || number == SIGHUP || number == SIGWINCH);
-    if (!from_terminal) ::kill(child, number);
+    if (!from_terminal && child) ::kill(*child, number);
+    ends = ends || number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT;
   }
+  return ends;
 }
 
 }  // namespace
@@ -185,7 +190,9 @@ Result<ChildEnd> run_child(const std::vector<std::string>& command, const std::f
   }
 
   std::optional<ChildEnd> end;
-  auto quiet_until = std::chrono::steady_clock::time_point::max();
+  // What the child left behind may hold the pipes and print for ever: it is heard until it is quiet, for some seconds at most.
+  constexpr auto kNever = std::chrono::steady_clock::time_point::max();
+  auto quiet_until = kNever, over_at = kNever;
   while (!end || out.read.open() || err.read.open()) {
     std::array<pollfd, 3> wait = {pollfd{out.read.get(), POLLIN, 0}, pollfd{err.read.get(), POLLIN, 0}, pollfd{signals.get(), POLLIN, 0}};
     const int ready = ::poll(wait.data(), wait.size(), 100);
@@ -193,15 +200,14 @@ Result<ChildEnd> run_child(const std::vector<std::string>& command, const std::f
     if (ready > 0) {
       if (wait[0].revents) passed |= pass_on(out.read, STDOUT_FILENO, false, output);
       if (wait[1].revents) passed |= pass_on(err.read, STDERR_FILENO, true, output);
-      if (wait[2].revents) forward_signals(signals.get(), child);
+      if (wait[2].revents && forward_signals(signals.get(), end ? std::nullopt : std::optional(child)) && end) break;
     }
     if (!end) end = reap(child);
     if (!end) continue;
     const auto now = std::chrono::steady_clock::now();
-    if (passed || quiet_until == std::chrono::steady_clock::time_point::max())
-      quiet_until = now + kDrain;
-    else if (now > quiet_until)
-      break;
+    if (over_at == kNever) over_at = now + kLeftBehind;
+    if (passed || quiet_until == kNever) quiet_until = now + kDrain;
+    if (now > quiet_until || now > over_at) break;
   }
   return *end;
 }

@@ -165,11 +165,16 @@ expect "the answer is still printed" 2 "gpu.oom.capacity" -- "$triage" scan --db
 expect "a database where no folder is" 2 "nowhere/x.db" -- "$triage" scan --db nowhere/x.db "$oom"
 expect "a full disk" 2 "error:" -- bash -c "trap '' XFSZ; ulimit -f 8; '$triage' scan --db full.db '$oom'"
 
+seq 0 2 20000 | sed 's/.*/[rank&]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.10 GiB is free./' >many.log
+expect "ten thousand ranks fit a screen" 1 "more (--all)" -- bash -c "'$triage' scan many.log; exit \$(( \$('$triage' scan many.log | wc -l) > 60 ? 9 : 1 ))"
+expect "the type of an exception that is cut" 1 "gpu.oom" -- "$triage" scan <(printf 'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n    main()\ntorch.OutOfMemoryError: CUD')
+
 # rules
 expect "rules check" 0 "all hold" -- "$triage" rules check
 expect "rules list" 0 "torch.cuda.oom" -- "$triage" rules list
 expect "rules explain" 0 "torch.cuda.oom" -- "$triage" rules explain "$text"
 "$triage" rules new "FooError: lost the frobnicator 17 of rank 3" >mine.yaml
+expect "a new rule of nothing" 2 "no message" -- "$triage" rules new ' '
 expect "a new rule is a rule" 0 "all hold" -- "$triage" rules check mine.yaml
 printf -- '- id: my.rule\n  kind: user.mine\n  role: root\n  match: "broken (("\n  sources: [mine]\n  examples: ["broken (("]\n  counter_examples: ["fine"]\n' >broken.yaml
 expect "a bad pattern" 2 "broken.yaml:" -- "$triage" rules check broken.yaml
@@ -182,6 +187,12 @@ expect "an example that does not match" 2 "failing.yaml:" -- "$triage" rules che
 [ $? = 0 ] && cmp -s out <(printf 'a\0b\r\n') && cmp -s err <(printf 'err\n') || { echo "FAILED: run changed the output"; failures=$((failures + 1)); }
 expect "run keeps the status" 7 "gpu.oom" -- "$triage" run -- bash -c "cat '$oom'; exit 7"
 expect "run tells of a signal" 137 "proc.sigkill" -- "$triage" run -- bash -c 'kill -9 $$'
+# What the command leaves behind may print for ever: a signal ends waiting for it, and so do some seconds.
+timeout 20 "$triage" run -- bash -c 'setsid bash -c "for i in {1..150}; do echo tick; sleep 0.1; done" & exit 4' >out 2>err &
+sleep 1; kill -TERM $(pgrep -P $!) 2>/dev/null
+begin=$SECONDS; wait $!
+status=$?
+[ $status = 4 ] && [ $((SECONDS - begin)) -lt 6 ] || { echo "FAILED: run with a process left behind: status $status after $((SECONDS - begin)) s"; failures=$((failures + 1)); }
 expect "run of nothing" 127 "cannot be started" -- "$triage" run -- ./no-such-command
 timeout 20 "$triage" run -- bash -c 'trap "echo got it; exit 3" TERM; echo ready; while :; do sleep 0.1; done' >out 2>err &
 pid=$!
