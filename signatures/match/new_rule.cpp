@@ -14,19 +14,26 @@ constexpr int kYear = 2026;               // completes clocks without a year; th
 constexpr std::size_t kMessageBytes = 400;
 constexpr std::array<std::string_view, 10> kUnits = {" KiB", " MiB", " GiB", " TiB", " bytes", " kB", " MB", " GB", "KiB", "MiB"};
 
+constexpr std::size_t kWholeDigits = 6;        // longer numbers are identifiers more often than counts, and no rank has more
+
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+
 // One capture of the skeleton.
 struct Hole {
   std::string name, type, pattern;
 };
 
-std::string single_quoted(std::string_view text) {
-  std::string out = "'";
+// A tab needs double quotes; other control characters cannot stand in YAML, and the pattern does not ask for them.
+std::string quoted(std::string_view text) {
+  const bool escapes = text.find('\t') != std::string_view::npos;
+  std::string out(1, escapes ? '"' : '\'');
   for (const char c : text) {
-    if (static_cast<unsigned char>(c) < 0x20) continue;
+    if (c == '\t') out += "\\t";
+    if (is_control(c)) continue;
+    if (escapes ? c == '"' || c == '\\' : c == '\'') out += escapes ? '\\' : c;
     out += c;
-    if (c == '\'') out += c;
   }
-  return out + "'";
+  return out + (escapes ? '"' : '\'');
 }
 
 class Skeleton {
@@ -47,33 +54,39 @@ class Skeleton {
   }
 
   void literal(char c) {
+    if (c == '\t') return void(pattern_ += "\\t");
+    if (is_control(c)) return void(pattern_ += ".?");
     if (std::string_view("\\.+*?()|[]{}^$").find(c) != std::string_view::npos) pattern_ += '\\';
     pattern_ += c;
   }
 
   void number() {
     std::size_t end = at_;
-    bool point = false;
+    int points = 0;
     for (; end < in_.size(); ++end) {
       if (parsers::is_digit(in_[end])) continue;
-      if (in_[end] != '.' || point || end + 1 >= in_.size() || !parsers::is_digit(in_[end + 1])) break;
-      point = true;
+      if (in_[end] != '.' || end + 1 >= in_.size() || !parsers::is_digit(in_[end + 1])) break;
+      ++points;
     }
     const std::string_view rest = in_.substr(end);
     const auto unit = std::find_if(kUnits.begin(), kUnits.end(), [&](std::string_view u) { return rest.starts_with(u); });
     const std::string_view head = in_.substr(0, at_);
-    if (unit != kUnits.end()) {
+    if (points > 1) {
+      hole("address", "text", "[\\d.]+");           // or a version
+    } else if (unit != kUnits.end()) {
       hole("size", "bytes", "[\\d.]+" + std::string(*unit).substr(0, (*unit)[0] == ' ' ? 1 : 0) + "\\w+");
       end += unit->size();
       while (end < in_.size() && parsers::is_alnum(in_[end])) ++end;
+    } else if (points > 0) {
+      hole("number", "number", "[\\d.]+");
+    } else if (end - at_ > kWholeDigits) {
+      hole("id", "text", "\\d+");
     } else if (head.ends_with("rank ") || head.ends_with("Rank ") || head.ends_with("rank: ")) {
       hole("rank", "rank", "\\d+");
     } else if (head.ends_with("PID ") || head.ends_with("pid ") || head.ends_with("pid=") || head.ends_with("pid: ")) {
       hole("pid", "pid", "\\d+");
     } else if (head.ends_with("GPU ") || head.ends_with("cuda:") || head.ends_with("device ")) {
       hole("device", "device", "\\d+");
-    } else if (point) {
-      hole("number", "number", "[\\d.]+");
     } else {
       hole("count", "integer", "\\d+");
     }
@@ -104,15 +117,18 @@ std::string new_rule(std::string_view line) {
   parsers::Line whole;
   whole.text = line.substr(0, line.find('\n'));
   parsers::Peeler peeler(kYear);
-  const std::string message = parsers::repair_utf8(parsers::trim(peeler.peel(whole).message).substr(0, kMessageBytes));
+  std::string_view part = parsers::trim(peeler.peel(whole).message);
+  std::size_t bytes = std::min(part.size(), kMessageBytes);
+  while (bytes > 0 && bytes < part.size() && (static_cast<unsigned char>(part[bytes]) & 0xC0) == 0x80) --bytes;   // not within a character
+  const std::string message = parsers::repair_utf8(part.substr(0, bytes));
   const Skeleton skeleton(message);
   std::string captures;
   for (const Hole& hole : skeleton.holes()) captures += (captures.empty() ? "" : ", ") + hole.name + ": " + hole.type;
   std::string out = "- id: family.name\n  kind: user.exception\n  role: root\n";
-  out += "  match: " + single_quoted(skeleton.pattern()) + "\n";
+  out += "  match: " + quoted(skeleton.pattern()) + "\n";
   if (!captures.empty()) out += "  captures: {" + captures + "}\n";
   out += "  summary: 'What happened, in one sentence.'\n  help: 'What to check or to change first.'\n  sources: ['project: file that prints it']\n";
-  out += "  examples:\n    - " + single_quoted(parsers::repair_utf8(whole.text)) + "\n  counter_examples:\n    - 'a line that looks alike but must not fire'\n";
+  out += "  examples:\n    - " + quoted(parsers::repair_utf8(parsers::strip_ansi(whole.text))) + "\n  counter_examples:\n    - 'a line that looks alike but must not fire'\n";
   return out;
 }
 

@@ -179,12 +179,18 @@ TEST_CASE("the skeleton of a rule matches the line it was made from") {
            "[rank3]: RuntimeError: it's broken (really) at 0x7f1c: asked for 2.50 GiB, 12 left",
            "2024-01-01 10:00:00,123 - train - ERROR - loader [7] gave up after 3.5 seconds?",
            "a line with 'quotes', a back\\slash, a colon: and a # sign",
+           "a\ttab \"and\" a back\\slash",
+           "peer 10.0.0.1 of rank 99999999999 gave up at pid 12345678901234567890",
+           "GPU 12.5% used by rank 1.5",
+           "\x1b[31mred\x1b[0m FooError: a \x7f b",
        }) {
     CAPTURE(std::string(line));
     const auto faults = check_examples(*set_of(new_rule(line)));
     for (const auto& fault : faults) MESSAGE(fault.message());
     CHECK(faults.empty());
   }
+  const std::string umlauts = "FooError: " + std::string(389, 'x') + "\xc3\xa4\xc3\xb6";   // 400 bytes end within a character
+  CHECK(check_examples(*set_of(new_rule(umlauts))).empty());
 }
 
 TEST_CASE("an explanation names the rule, its capture or the condition that failed") {
