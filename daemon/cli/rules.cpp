@@ -11,6 +11,7 @@
 #include "daemon/http/json_view.hpp"
 #include "daemon/runtime/wall_clock.hpp"
 #include "daemon/tail/input.hpp"
+#include "parsers/base/text.hpp"
 #include "parsers/base/visible.hpp"
 #include "signatures/match/explain.hpp"
 #include "signatures/match/rule_examples.hpp"
@@ -60,7 +61,7 @@ int list(const Knowledge& knowledge, Format format) {
     row.resize(std::max<std::size_t>(row.size(), 36), ' ');
     row += "  " + std::string(signatures::role_name(rule.role));
     row.resize(std::max<std::size_t>(row.size(), 52), ' ');
-    print(row + "  " + rule.kind + "\n");
+    print(parsers::visible(row + "  " + rule.kind) + "\n");
   }
   print(counted(knowledge.rules->signatures().size(), "rule") + ", hash " + knowledge.rules->hash() + ", " +
         std::string(knowledge.rules->engine()) + "\n");
@@ -98,6 +99,10 @@ int against(const RulesCommand& command, const std::shared_ptr<const Knowledge>&
 int rules_command(const RulesCommand& command) {
   using What = RulesCommand::What;
   if (command.what == What::make) {
+    if (parsers::trim(command.line).empty()) {
+      complain(parsers::Error(parsers::ErrorCode::syntax, "the line holds no message").help("give a whole line of the log, in quotes"));
+      return kTrouble;
+    }
     print(signatures::new_rule(command.line));
     return kNothingFound;
   }

@@ -22,9 +22,17 @@ constexpr std::size_t kFixes = 4, kReasons = 3, kFrames = 3;
 constexpr std::size_t kLineBytes = 300;    // of the root line, while not everything is asked for
 
 // "rank 7", "ranks 0-3, 5".
-std::string ranks_text(const std::vector<int>& ranks) {
+// Ranges; not more of them than a line or two holds, unless `all`.
+std::string ranks_text(std::vector<int> ranks, bool all) {
+  constexpr std::size_t kRanges = 24;
+  std::sort(ranks.begin(), ranks.end());
   std::string out;
+  std::size_t ranges = 0;
   for (std::size_t i = 0; i < ranks.size();) {
+    if (!all && ranges++ == kRanges) {
+      out += " and " + std::to_string(ranks.size() - i) + " more (--all)";
+      break;
+    }
     std::size_t end = i;
     while (end + 1 < ranks.size() && ranks[end + 1] == ranks[end] + 1) ++end;
     out += (out.empty() ? "" : ", ") + std::to_string(ranks[i]);
@@ -190,13 +198,13 @@ TextStyle terminal_style(bool all) {
   return style;
 }
 
-std::string collective_text(const CollectiveFault& fault) {
+std::string collective_text(const CollectiveFault& fault, bool all) {
   constexpr std::size_t kSets = 4;
   std::string text = fault.operation;
   if (fault.sequence) text += " number " + std::to_string(*fault.sequence);
   if (!fault.process_group.empty()) text += " of group " + fault.process_group;
   const auto named = [&](const char* what, const std::vector<int>& ranks) {
-    if (!ranks.empty()) text += (text.empty() ? "" : "; ") + (what + ranks_text(ranks));
+    if (!ranks.empty()) text += (text.empty() ? "" : "; ") + (what + ranks_text(ranks, all));
   };
   named("did not arrive: ", fault.culprit_ranks);
   for (std::size_t i = 0; i < fault.one_of.size() && i < kSets; ++i) named("stands still: one of ", fault.one_of[i]);
@@ -221,12 +229,12 @@ std::string incident_text(const JudgedIncident& incident, const TextStyle& style
   if (d.ledger)
     if (const std::string text = ledger_text(*d.ledger); !text.empty()) page.row("memory", text + (d.ledger->note.empty() ? "" : ". " + d.ledger->note));
   if (const std::string text = composition_text(d.composition); !text.empty()) page.row("filled by", text);
-  if (d.collective) page.row("collective", collective_text(*d.collective));
+  if (d.collective) page.row("collective", collective_text(*d.collective, style.all));
   if (!d.echoes.empty()) {
     std::string text;
     for (const Echo& echo : d.echoes) {
       text += (text.empty() ? "" : "; ") + echo.kind + " x" + std::to_string(echo.count);
-      if (!echo.ranks.empty()) text += " on " + ranks_text(echo.ranks);
+      if (!echo.ranks.empty()) text += " on " + ranks_text(echo.ranks, style.all);
       if (echo.first_line > 0) text += " from line " + std::to_string(echo.first_line);
     }
     page.row("echoes", text);

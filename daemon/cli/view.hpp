@@ -22,8 +22,9 @@ std::string answer_markdown(const Answer& answer);
 // SARIF 2.1.0: one result an incident, at its root line.
 Json answer_sarif(const Answer& answer);
 
-// What was called, who did not come, of whom one stands still, who waited: of a fault in a collective, in one line.
-std::string collective_text(const signatures::CollectiveFault& fault);
+// What was called, who did not come, of whom one stands still, who waited: of a fault in a collective, in one line. Of many ranks that are not in a
+// row the first ones and a count, unless `all`.
+std::string collective_text(const signatures::CollectiveFault& fault, bool all = false);
 
 // Of stdout: colour only on a terminal without NO_COLOR.
 TextStyle terminal_style(bool all);
