@@ -108,8 +108,8 @@ void PushIntake::let_go() {
     Stream& stream = *known->second.stream;
     if (known->second.stream.use_count() > 1) continue;   // who uses it has taken it under lock_
     {
-      const std::lock_guard inner(stream.lock);   // free; what its last user wrote is seen
-      if (!stream.is_stored()) continue;
+      const std::unique_lock inner(stream.lock, std::try_to_lock);   // free; what its last user wrote is seen. Never waited for: a user takes lock_ last
+      if (!inner || !stream.is_stored()) continue;
     }
     streams_.erase(known);
     at = by_use_.erase(at);
