@@ -24,7 +24,9 @@ void format_option(CLI::App& app, Format& format, bool all_kinds) {
 
 void database_option(CLI::App& app, std::string& database, bool must) {
   if (must) database = kDatabase;
-  app.add_option("--db", database, must ? "the database file [triage.db]" : "keep the answer in this database file")->option_text("FILE");
+  app.add_option("--db", database, must ? "the database file [triage.db]" : "keep the answer in this database file")
+      ->option_text("FILE")
+      ->check([](const std::string& name) { return name.empty() ? std::string("the name is empty") : std::string(); });
 }
 
 // Flags of `plan` that stand for one setting of keys.def each.

@@ -47,6 +47,9 @@ expect "no snapshot" 2 "not a pickle" -- "$triage" snapshot "$oom"
 expect "a log with its snapshot" 1 "filled by  optimizer" -- "$triage" scan "$data/recorded/optimizer_first_step.log" "$snapshots/optimizer_first_step.pickle.gz"
 expect "json" 1 '"tried_bytes": 137438953472' -- "$triage" scan --format json "$oom"
 expect "markdown" 1 "### Fixes" -- "$triage" scan --format markdown "$oom"
+cp "$oom" 'a b%#?.log'
+expect "sarif of an odd name" 1 '"uri": "a%20b%25%23%3F.log"' -- "$triage" scan --format sarif 'a b%#?.log'
+expect "an empty name of a database" 2 "the name is empty" -- "$triage" scan --db "" "$oom"
 expect "sarif" 1 '"startLine"' -- "$triage" scan --format sarif "$oom"
 expect "one incident of it" 1 "" -- "$triage" scan --format json "$oom"
 [ "$(grep -c '"fingerprint"' out)" = 1 ] || { echo "FAILED: not one incident"; failures=$((failures + 1)); }
