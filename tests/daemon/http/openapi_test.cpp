@@ -109,7 +109,8 @@ TEST_CASE("each route is described, and each described path is a route") {
       std::string upper = method;
       for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
       described.insert(upper + " " + path);
-      CAPTURE(path);
+      const std::string& named = path;
+      CAPTURE(named);
       REQUIRE(operation.contains("operationId"));
       CHECK(operations.insert(operation["operationId"]).second);
       CHECK(operation.contains("responses"));

@@ -112,10 +112,10 @@ TEST_CASE("a rule fires where its pattern, its place and its 'unless' allow") {
 
 TEST_CASE("a sentence leaves out what only leads to an unknown value") {
   const std::vector<std::pair<std::string, CaptureValue>> values{{"call", std::string("ibv_create_qp")}, {"why", std::string(" ")}};
-  for (const auto& [text, want] : {std::pair("The call {call} failed: {why}", "The call ibv_create_qp failed."), std::pair("It failed: {why}.", "It failed."),
+  for (const auto& row : {std::pair("The call {call} failed: {why}", "The call ibv_create_qp failed."), std::pair("It failed: {why}.", "It failed."),
                                    std::pair("A link went down ({nic}).", "A link went down."), std::pair("{nic} failed: {call}", "? failed: ibv_create_qp")}) {
-    CAPTURE(std::string(text));
-    CHECK(fill_sentence(text, values) == want);
+    CAPTURE(std::string(row.first));
+    CHECK(fill_sentence(row.first, values) == row.second);
   }
 }
 

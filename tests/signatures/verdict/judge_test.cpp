@@ -250,7 +250,8 @@ TEST_CASE("an error of the device that the kernel driver reports explains a hang
 
 TEST_CASE("a launcher that was told to end is an end, although it says so as a warning") {
   for (const auto& [rule, kind, role, number] : {std::tuple("torchrun.got_signal", "proc.sigterm", Role::confirmation, "15"), std::tuple("torchrun.hangup", "proc.sighup", Role::root, "1")}) {
-    CAPTURE(std::string(rule));
+    const std::string named = rule;
+    CAPTURE(named);
     auto told = finding(rule, kind, role, 6, "Received " + std::string(number) + " death signal, shutting down workers");
     told.level = parsers::Level::warning;
     const auto j = judge_one(source("a.log", {told}));
@@ -262,7 +263,8 @@ TEST_CASE("a launcher that was told to end is an end, although it says so as a w
 
 TEST_CASE("StopIteration of a package that looks for its own library is no end of the data") {
   for (const auto& [function, kind] : {std::pair("_load_library", "env.import"), std::pair("__next__", "data.empty")}) {
-    CAPTURE(std::string(function));
+    const std::string named = function;
+    CAPTURE(named);
     const auto f = with_frames(finding("data.empty", "data.empty", Role::root, 15, "StopIteration"), "StopIteration", "",
                                {{"/usr/lib/python3/dist-packages/transformer_engine/pytorch/__init__.py", 58, function, ""}});
     const auto j = judge_one(source("a.log", {f}));
