@@ -163,7 +163,7 @@ TEST_CASE("of snapshots at intervals the last one before the failure is taken, a
   d.root.time = noon;
   std::vector<signatures::Diagnosis*> all = {&d};
   CHECK(signatures::join_snapshots(all, {late, early}) == std::vector<bool>{true, false});
-  failure->failure.emplace();
+  failure->failure = signatures::SnapshotFacts::Failure{};
   failure->failure->requested = parsers::gib(2);
   d.composition.clear();
   CHECK(signatures::join_snapshots(all, {late, early, failure}) == std::vector<bool>{false, false, true});

@@ -62,9 +62,9 @@ TEST_CASE("what filled the device at the failure is told by category") {
     const DeviceSummary& s = analysis.devices[0].summary;
     REQUIRE(s.oom.has_value());
     CHECK(Bytes(s.oom->requested).gib() == doctest::Approx(row.requested_gib).epsilon(0.001));
-    for (const auto& [name, gib] : row.gib) {
-      CAPTURE(name);
-      CHECK(gib_of(*analysis.devices[0].oom, name) == doctest::Approx(gib).epsilon(0.001));
+    for (const auto& part : row.gib) {
+      CAPTURE(part.first);
+      CHECK(gib_of(*analysis.devices[0].oom, part.first) == doctest::Approx(part.second).epsilon(0.001));
     }
   }
 }

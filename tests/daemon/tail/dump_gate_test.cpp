@@ -87,7 +87,8 @@ TEST_CASE("a dump without its end waits, and is given up on as cut off") {
   const std::vector<std::pair<std::string, std::string>> rows = {
       {"a.pickle", std::string("\x80\x04}") + std::string(1000, 'q')}, {"b.json", "{\"entries\": ["}, {"core.1", core(9000).substr(0, 4000)}};
   for (const auto& [name, bytes] : rows) {
-    CAPTURE(name);
+    const std::string& named = name;
+    CAPTURE(named);
     Fixture f;
     f.files.write("/d/" + name, bytes);
     f.gate.offer("/d/" + name, f.now());

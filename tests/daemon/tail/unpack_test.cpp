@@ -23,7 +23,7 @@ namespace limits = parsers::limits;
 
 std::string some_log(int lines, int from = 0) {
   std::string out;
-  for (int i = from; i < from + lines; ++i) out += "iteration " + std::to_string(i) + " loss " + std::to_string(1.0 / (i + 1)) + " hash " + std::to_string(i * 2654435761U) + "\n";
+  for (int i = from; i < from + lines; ++i) out += "iteration " + std::to_string(i) + " loss " + std::to_string(1.0 / (i + 1)) + " hash " + std::to_string(static_cast<unsigned>(i) * 2654435761U) + "\n";
   return out;
 }
 
