@@ -184,7 +184,12 @@ def few_descriptors():
     service = Service(files=48)
     for n in range(300):
         service.write(f"many{n % 100}", b"starting\n" if n < 290 else OOM, rank=n // 100)
-    wait_for("the incidents of 300 files", lambda: len(service.json("/api/v1/incidents?limit=50")["incidents"]) == 10, 40)
+    def told():
+        status, data = service.get("/api/v1/incidents?limit=50")
+        assert status in (200, 503), (status, data)   # 503: no descriptor for the moment, as docs/operating.md says; asked again
+        return status == 200 and len(json.loads(data)["incidents"]) == 10
+
+    wait_for("the incidents of 300 files", told, 40)
     service.stop()
     return "300 files with 48 descriptors"
 
