@@ -78,10 +78,12 @@ std::vector<Error> check_examples(const SignatureSet& set) {
     const Signature& rule = set.signatures()[i];
     for (const Example& example : rule.examples) {
       const std::vector<LineTrial> lines = try_text(set, example.text);
-      if (const Finding* finding = fired(lines, rule.id))
-        check_captures(*finding, example, rule, out), check_types(lines, i, rule, example, out);
-      else
+      if (const Finding* finding = fired(lines, rule.id)) {
+        check_captures(*finding, example, rule, out);
+        check_types(lines, i, rule, example, out);
+      } else {
         out.push_back(Error(ErrorCode::conflict, "rule '" + rule.id + "' does not fire on its example").at(example.place).because(silence_reason(lines, i)));
+      }
     }
     for (const Example& example : rule.counter_examples)
       if (fired(try_text(set, example.text), rule.id))

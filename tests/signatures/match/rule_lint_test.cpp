@@ -8,21 +8,23 @@
 
 using namespace triage::signatures;
 
-TEST_CASE("a user's rule over a shipped one that lost its guards is blamed itself, at its own line") {
-  constexpr std::string_view kMine = R"(
-- id: torch.cuda.oom
-  kind: gpu.oom
-  role: root
-  match: 'CUDA out of memory\. Tried to allocate'
-  fixes: [recompute]
-  summary: 'mine'
-  sources: ['x']
-  examples: ['torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0']
-  counter_examples: ['no such thing']
-)";
-  const RuleFile user{"mine.yaml", kMine};
-  const ReadRules both = override_rules(read_rules(embedded_rule_files()).rules, std::span(&user, 1));
+namespace {
+
+// The shipped rules with one of a user over torch.cuda.oom; its lines differ in the pattern and in what stands between that and the fixes.
+ReadRules with_mine(const std::string& pattern_and_captures, const std::string& summary) {
+  const std::string mine = "\n- id: torch.cuda.oom\n  kind: gpu.oom\n  role: root\n" + pattern_and_captures + "  fixes: [recompute]\n  summary: '" + summary +
+                           "'\n  sources: ['x']\n  examples: ['torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0']\n"
+                           "  counter_examples: ['no such thing']\n";
+  const RuleFile user{"mine.yaml", mine};
+  ReadRules both = override_rules(read_rules(embedded_rule_files()).rules, std::span(&user, 1));
   REQUIRE(both.faults.empty());
+  return both;
+}
+
+}  // namespace
+
+TEST_CASE("a user's rule over a shipped one that lost its guards is blamed itself, at its own line") {
+  const ReadRules both = with_mine("  match: 'CUDA out of memory\\. Tried to allocate'\n", "mine");
   const auto faults = lint(both.rules);
   REQUIRE_FALSE(faults.empty());
   for (const auto& fault : faults) {
@@ -35,21 +37,7 @@ TEST_CASE("a user's rule over a shipped one that lost its guards is blamed itsel
 TEST_CASE("the shipped rules have no fault of their own") { CHECK(lint(read_rules(embedded_rule_files()).rules).empty()); }
 
 TEST_CASE("a user's rule whose capture has a type that its own example does not fit is told so, at the example") {
-  constexpr std::string_view kMine = R"(
-- id: torch.cuda.oom
-  kind: gpu.oom
-  role: root
-  match: 'CUDA out of memory\. Tried to allocate (?P<tried>[\d.]+ [KMGT]iB)'
-  captures: {tried: integer}
-  fixes: [recompute]
-  summary: 'no room for {tried}'
-  sources: ['x']
-  examples: ['torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0']
-  counter_examples: ['no such thing']
-)";
-  const RuleFile user{"mine.yaml", kMine};
-  ReadRules both = override_rules(read_rules(embedded_rule_files()).rules, std::span(&user, 1));
-  REQUIRE(both.faults.empty());
+  ReadRules both = with_mine("  match: 'CUDA out of memory\\. Tried to allocate (?P<tried>[\\d.]+ [KMGT]iB)'\n  captures: {tried: integer}\n", "no room for {tried}");
   std::vector<triage::parsers::Error> broken;
   const auto set = SignatureSet::compile(std::move(both.rules), {}, broken);
   REQUIRE(set);
