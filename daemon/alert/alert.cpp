@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "daemon/http/request_text.hpp"
+
 namespace triage::daemon {
 namespace {
 
@@ -55,16 +57,7 @@ void collect_nodes(const Json& json, std::vector<std::string>& nodes, int depth)
 
 std::string link_of(const std::string& form, const std::string& id) {
   if (form.empty()) return "";
-  std::string safe;
-  for (const char c : id) {
-    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_' || c == '.') safe += c;
-    else {
-      constexpr std::string_view kDigits = "0123456789ABCDEF";
-      safe += '%';
-      safe += kDigits[static_cast<unsigned char>(c) >> 4];
-      safe += kDigits[static_cast<unsigned char>(c) & 15];
-    }
-  }
+  const std::string safe = api::percent_encode(id, "-_.");
   const std::size_t at = form.find("{id}");
   if (at != std::string::npos) return form.substr(0, at) + safe + form.substr(at + 4);
   return form + (form.ends_with('/') ? "" : "/") + "api/v1/incidents/" + safe;

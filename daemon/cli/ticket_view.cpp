@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "daemon/cli/view.hpp"
+#include "daemon/http/request_text.hpp"
 #include "parsers/base/quantity.hpp"
-#include "parsers/base/text.hpp"
 
 namespace triage::daemon {
 
@@ -11,17 +11,7 @@ using namespace signatures;
 
 namespace {
 
-// A file's name as a URI reference (RFC 3986): what has a meaning there is written as its bytes.
-std::string uri_of(std::string_view name) {
-  constexpr std::string_view kPlain = "/-._~!$&'()*+,;=@", kHex = "0123456789ABCDEF";
-  std::string out;
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (parsers::is_alnum(c) || kPlain.find(c) != std::string_view::npos) out += c;
-    else out.append({'%', kHex[byte >> 4], kHex[byte & 15]});
-  }
-  return out;
-}
+constexpr std::string_view kPathCharacters = "/-._~!$&'()*+,;=@";   // what a file's name may keep in a URI reference (RFC 3986); no ':', which ends a scheme
 
 // In a code fence nothing of outside text can be markup, but for the fence itself.
 std::string fenced(std::string_view text) {
@@ -92,7 +82,7 @@ Json answer_sarif(const Answer& answer) {
     for (const Json& rule : rules) there = there || rule["id"] == d.kind;
     if (!there) rules.push_back({{"id", d.kind}});
     Json region = {{"startLine", d.root.line > 0 ? d.root.line : 1}, {"snippet", {{"text", d.root.text}}}};
-    Json location = {{"physicalLocation", {{"artifactLocation", {{"uri", uri_of(d.root.source)}}}, {"region", region}}}};
+    Json location = {{"physicalLocation", {{"artifactLocation", {{"uri", api::percent_encode(d.root.source, kPathCharacters)}}}, {"region", region}}}};
     std::string text = d.summary;
     if (d.collective) text += "\n" + collective_text(*d.collective);
     for (std::size_t i = 0; i < incident.plan.fixes.size() && i < 3; ++i)

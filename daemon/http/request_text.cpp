@@ -93,6 +93,17 @@ std::optional<std::string> from_base64url(std::string_view text) {
 
 }  // namespace
 
+std::string percent_encode(std::string_view text, std::string_view plain) {
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (parsers::is_alnum(c) || plain.find(c) != std::string_view::npos) out += c;
+    else out.append({'%', kHex[byte >> 4], kHex[byte & 15]});
+  }
+  return out;
+}
+
 std::optional<std::string> percent_decode(std::string_view text, bool plus_is_blank) {
   std::string out;
   out.reserve(text.size());

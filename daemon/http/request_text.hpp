@@ -32,6 +32,9 @@ parsers::Result<Target> read_target(std::string_view text);
 // "%41+b" -> "Ab" with plus as blank where plus_is_blank. Empty for a bad escape.
 std::optional<std::string> percent_decode(std::string_view text, bool plus_is_blank);
 
+// The other way: letters, digits and the characters of `plain` stay, all else becomes %XX, byte by byte (RFC 3986).
+std::string percent_encode(std::string_view text, std::string_view plain);
+
 struct Authority {
   std::string host;           // lower case, without brackets and trailing dot
   std::optional<int> port;
