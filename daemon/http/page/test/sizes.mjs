@@ -2,7 +2,7 @@
 // machine does; times by the clock are printed.
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
-import {open as openFile, stat, unlink} from 'node:fs/promises';
+import {open as openFile, readFile, stat, unlink} from 'node:fs/promises';
 import {join} from 'node:path';
 import {fileURLToPath} from 'node:url';
 import {frames} from './harness.mjs';
@@ -111,7 +111,7 @@ export async function sizes({chromium, service, rows, snapshot, large}) {
     const grown = join(large || service.folder, 'grown.pickle'), tool = fileURLToPath(new URL('../../../../tests/bench/grow_snapshot.py', import.meta.url));
     execFileSync('python3', [tool, large ? join(fileURLToPath(new URL('../../../../tests/snapshots/', import.meta.url)), 'megatron-oom-dense-forward.pickle.gz') : snapshot, large ? '3000000' : '20000', grown], {stdio: 'ignore'});
     const {size} = await stat(grown), sent = Date.now();
-    const answer = JSON.parse(execFileSync('curl', ['-sf', '-H', 'Content-Type: application/octet-stream', '-T', grown, '-X', 'POST', service.base + '/api/v1/snapshots?name=grown.pickle'], {maxBuffer: 1 << 28}).toString());
+    const answer = await (await fetch(service.base + '/api/v1/snapshots?name=grown.pickle', {method: 'POST', body: await readFile(grown), headers: {'Content-Type': 'application/octet-stream'}})).json();
     console.log(`        ${(size / 1e6).toFixed(0)} MB sent and read by the service in ${Date.now() - sent} ms`);
     const began = Date.now();
     await page.goto(service.base + '/snapshots/' + answer.id);
