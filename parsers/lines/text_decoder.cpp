@@ -10,6 +10,7 @@
 namespace triage::parsers {
 namespace {
 
+constexpr std::size_t kUnmarkedBytes = 16;      // so much of ASCII and zeros in turn is UTF-16
 constexpr std::size_t kHeadBytes = 64;          // a container clock and its tag are shorter
 constexpr std::size_t kHeldBytes = 1 << 20;     // limit: parts beyond are given out one by one
 constexpr std::size_t kHeldLines = 4096;
@@ -44,6 +45,16 @@ std::string_view without_end(std::string_view line) {
   return line;
 }
 
+// Is every other byte zero, from `zero` on, and text between them? UTF-16 looks so where a rotation cut its mark off.
+bool alternates(std::string_view head, std::size_t zero) {
+  for (std::size_t i = 0; i < head.size() && i < kUnmarkedBytes; ++i) {
+    const auto byte = static_cast<unsigned char>(head[i]);
+    const bool text = (byte >= 0x20 && byte < 0x7f) || byte == '\t' || byte == '\r' || byte == '\n' || byte == 0x1b;
+    if (i % 2 == zero ? byte != 0 : !text) return false;
+  }
+  return true;
+}
+
 constexpr std::uint32_t kReplacement = 0xfffd;
 
 }  // namespace
@@ -72,6 +83,11 @@ bool TextDecoder::decide(bool at_end) {
     return known(Form::utf16_big);
   }
   if (head.empty() || (head.size() == 1 && (head[0] == '\xff' || head[0] == '\xfe'))) return at_end && known(Form::plain);
+  const bool little = alternates(head, 1), big = alternates(head, 0);
+  if (little || big) {
+    if (head.size() < kUnmarkedBytes && !at_end) return false;
+    if (head.size() >= 4) return known(little ? Form::utf16_little : Form::utf16_big);
+  }
   if (!is_digit(head[0])) return known(Form::plain);
   if (!at_end && head.size() < kHeadBytes && head.find('\n') == std::string_view::npos) return false;
   return known(read_cri(head.substr(0, head.find('\n'))) ? Form::cri : Form::plain);

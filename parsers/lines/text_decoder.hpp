@@ -1,6 +1,6 @@
 // TextDecoder: bytes as files and containers hold them -> bytes of lines in UTF-8. Two forms are changed, all else passes as it is:
-// UTF-16 with a byte order mark (PowerShell's redirections), and the log files of Kubernetes' container runtimes, which cut long lines
-// into parts ("<clock> stderr P text", the last one tagged F; kubelet's CRI log format, 16 KiB a part).
+// UTF-16 (PowerShell's redirections; its byte order mark may be cut off), and the log files of Kubernetes' container runtimes, which cut
+// long lines into parts ("<clock> stderr P text", the last one tagged F; kubelet's CRI log format, 16 KiB a part).
 #pragma once
 
 #include <array>

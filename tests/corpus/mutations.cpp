@@ -123,6 +123,16 @@ std::optional<Mutated> renumbered(const Original& original) {
   return made;
 }
 
+// As PowerShell's redirection writes it.
+std::optional<Mutated> utf16(const Original& o, std::string out) {
+  for (const char c : o.text) {
+    if (static_cast<unsigned char>(c) >= 0x80) return {};
+    out += c;
+    out += '\0';
+  }
+  return one(std::move(out));
+}
+
 std::optional<Mutated> lone_rank(const Original& original) {
   if (!original.alone || has_state_bars(original) || system_log(original)) return {};
   Mutated made = each_line(original, [](std::string_view line, std::size_t) { return "[rank5]: " + std::string(line); });
@@ -255,16 +265,8 @@ const std::vector<Mutation>& mutations() {
        }},
       {"colours",
        [](const Original& o) { return std::optional(each_line(o, [](std::string_view line, std::size_t) { return line.empty() ? std::string() : "\x1b[33m" + std::string(line) + "\x1b[0m"; })); }},
-      {"UTF-16 with mark",
-       [](const Original& o) {
-         std::string out = "\xff\xfe";
-         for (const char c : o.text) {
-           if (static_cast<unsigned char>(c) >= 0x80) return std::optional<Mutated>();
-           out += c;
-           out += '\0';
-         }
-         return std::optional(one(std::move(out)));
-       }},
+      {"UTF-16 with mark", [](const Original& o) { return utf16(o, "\xff\xfe"); }},
+      {"UTF-16 without mark", [](const Original& o) { return utf16(o, ""); }},
       {"[rank5]: before lines", lone_rank},
       {"a file of rank 3", lone_file},
       {"other rank between", between},
