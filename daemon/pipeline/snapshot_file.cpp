@@ -22,7 +22,7 @@ using parsers::Result;
 
 namespace {
 
-constexpr std::size_t kPortion = 1 << 20;
+constexpr std::size_t kPortion = 1 << 18;   // stays in the cache of a core between the copy and the reading
 constexpr std::int64_t kGradientBytes = 4096;   // smaller blocks are of equal size by chance
 
 // The category of a block at any time of the trace, by what `compose` says at one: what the autograd thread makes is a gradient where it is as

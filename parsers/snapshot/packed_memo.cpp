@@ -6,7 +6,17 @@
 
 namespace triage::parsers {
 
+std::uint32_t PackedMemo::find(std::uint64_t index) const {
+  const std::uint64_t number = index / kEntries;
+  if (number >= pages_.size()) return kNothing;
+  const Page& page = pages_[number];
+  const std::size_t at = index % kEntries;
+  if (page.coded) return page.palette[page.coded[at]];
+  return page.raw ? page.raw[at] : kNothing;
+}
+
 void PackedMemo::put(std::uint64_t index, std::uint32_t value) {
+  if (Recent& recent = recent_[index % kRecent]; recent.index == index) recent.value = value;
   const std::uint64_t number = index / kEntries;
   if (number >= pages_.size()) pages_.resize(number + 1);
   if (number > open_) {

@@ -16,13 +16,10 @@ class PackedMemo {
   // Sets entry `index`, which may be changed later. Memory grows with the largest index: the caller bounds it.
   void put(std::uint64_t index, std::uint32_t value);
   // The entry; kNothing where none was put.
-  std::uint32_t get(std::uint64_t index) const {
-    const std::uint64_t number = index / kEntries;
-    if (number >= pages_.size()) return kNothing;
-    const Page& page = pages_[number];
-    const std::size_t at = index % kEntries;
-    if (page.coded) return page.palette[page.coded[at]];
-    return page.raw ? page.raw[at] : kNothing;
+  std::uint32_t get(std::uint64_t index) {
+    Recent& recent = recent_[index % kRecent];
+    if (__builtin_expect(recent.index != index, 0)) recent = {index, find(index)};
+    return recent.value;
   }
   std::size_t memory_bytes() const;
 
@@ -34,9 +31,17 @@ class PackedMemo {
     std::unique_ptr<std::uint32_t[]> palette;
     std::uint32_t colours = 0;
   };
+  // Entries that were asked for last, each at the place of its number: the same few keys and frames come again and again.
+  static constexpr std::size_t kRecent = 512;
+  struct Recent {
+    std::uint64_t index = UINT64_MAX;
+    std::uint32_t value = kNothing;
+  };
+  std::uint32_t find(std::uint64_t index) const;
   static void pack(Page& page);
   static void unpack(Page& page);
 
+  std::array<Recent, kRecent> recent_;
   std::vector<Page> pages_;
   std::uint64_t open_ = 0;   // the page that is written to
 };

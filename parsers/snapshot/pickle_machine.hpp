@@ -13,6 +13,7 @@
 // A false result stops the machine; the builder says why in `std::string failure` (and `bool over_limit`).
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -53,7 +54,7 @@ class PickleMachine {
       Value& target = stack_[mark - 1];
       const std::size_t count = size_ - mark;
       if (builder_.is_list(target)) (void)builder_.append(target, stack_.get() + mark, count);
-      else if (builder_.is_dict(target)) (void)builder_.set_items(target, stack_.get() + mark, count & ~std::size_t{1}, parent(mark - 1));
+      else if (builder_.is_dict(target)) (void)builder_.set_items(target, stack_.get() + mark, count & ~std::size_t{1}, parent(&target));
       size_ = mark;
     }
   }
@@ -92,23 +93,19 @@ class PickleMachine {
     stack_ = std::move(larger);
     room_ = room;
   }
-  bool push_slow(Value value) {
-    if (size_ >= stack_limit_) return false;
-    grow(room_ * 2 < stack_limit_ ? room_ * 2 : stack_limit_);
-    stack_[size_++] = value;
+  // More room on the full stack; false: the limit is reached.
+  bool grow_more() {
+    if (room_ >= stack_limit_) return false;
+    grow(std::min(room_ * 2, stack_limit_));
     return true;
   }
-  bool push(Value value) {
-    if (__builtin_expect(size_ < room_, 1)) {
-      stack_[size_++] = value;
-      return true;
-    }
-    return push_slow(value);
-  }
-  std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }   // what stands below belongs to an outer container
+  Value* floor() const { return stack_.get() + (marks_.empty() ? 0 : marks_.back()); }   // what stands below belongs to an outer container
 
-  // The container around the one at place `at`, where a mark stands between them.
-  Value* parent(std::size_t at) { return marks_.empty() || marks_.back() == 0 || marks_.back() > at ? nullptr : stack_.get() + marks_.back() - 1; }
+  // The container around the one at `at`, where a mark stands between them.
+  Value* parent(const Value* at) {
+    Value* const mark = floor();
+    return marks_.empty() || mark == stack_.get() || mark > at ? nullptr : mark - 1;
+  }
 
   PickleState fail(const char* at, const char* base, ErrorCode code, std::string why) {
     fault_offset_ = offset_ + static_cast<std::uint64_t>(at - base);
@@ -138,47 +135,75 @@ PickleState PickleMachine<Builder>::loop(const char* const base, const char* con
   const char* p = base;
   const char* at = base;
   const auto left = [&] { return static_cast<std::size_t>(end - p); };
+  // The stack in registers: the members are written where the loop is left. A store into the stack may be one into a member for all that the
+  // compiler knows, and would have it read them again for each opcode.
+  Value* top = stack_.get() + size_;             // behind the last value
+  Value* full = stack_.get() + room_;
+  Value* floor_now = floor();
+  const auto leave = [&] { size_ = static_cast<std::size_t>(top - stack_.get()); };
   used = 0;
   // More bytes are wanted: the opcode at `at` is not whole.
 #define TRIAGE_PICKLE_NEED(n)                                   \
   do {                                                          \
     if (__builtin_expect(left() < (n), 0)) {                    \
       used = static_cast<std::size_t>(at - base);               \
+      leave();                                                  \
       return PickleState::more;                                 \
     }                                                           \
   } while (false)
-#define TRIAGE_PICKLE_PUSH(value)                                                                                        \
-  do {                                                                                                                   \
-    if (__builtin_expect(!push(value), 0)) return fail(at, base, ErrorCode::limit, "too many values wait on the stack"); \
+#define TRIAGE_PICKLE_FAIL(code, why) return leave(), fail(at, base, code, why)
+#define TRIAGE_PICKLE_FAIL_BUILDER() return leave(), fail_builder(at, base)
+  // A place for one more value.
+#define TRIAGE_PICKLE_ROOM()                                                                          \
+  do {                                                                                                \
+    if (__builtin_expect(top == full, 0)) {                                                           \
+      leave();                                                                                        \
+      if (!grow_more()) return fail(at, base, ErrorCode::limit, "too many values wait on the stack"); \
+      top = stack_.get() + size_;                                                                     \
+      full = stack_.get() + room_;                                                                    \
+      floor_now = floor();                                                                            \
+    }                                                                                                 \
+  } while (false)
+#define TRIAGE_PICKLE_PUSH(value) \
+  do {                            \
+    TRIAGE_PICKLE_ROOM();         \
+    *top++ = value;               \
+  } while (false)
+  // In place: a value made elsewhere part by part and then copied whole stalls the copy.
+#define TRIAGE_PICKLE_GET(index)                                                             \
+  do {                                                                                       \
+    TRIAGE_PICKLE_ROOM();                                                                    \
+    if (__builtin_expect(!builder_.get(index, *top), 0)) TRIAGE_PICKLE_FAIL_BUILDER();       \
+    ++top;                                                                                   \
   } while (false)
   // At least n values above the innermost mark.
-#define TRIAGE_PICKLE_HAVE(n)                                                                                       \
-  do {                                                                                                              \
-    if (__builtin_expect(size_ < floor() + (n), 0)) return fail(at, base, ErrorCode::syntax, "values are missing"); \
+#define TRIAGE_PICKLE_HAVE(n)                                                                                                      \
+  do {                                                                                                                             \
+    if (__builtin_expect(top - floor_now < static_cast<std::ptrdiff_t>(n), 0)) TRIAGE_PICKLE_FAIL(ErrorCode::syntax, "values are missing"); \
   } while (false)
   while (true) {
     at = p;
     if (__builtin_expect(p == end, 0)) {
       used = static_cast<std::size_t>(p - base);
+      leave();
       return PickleState::more;
     }
     const auto byte = static_cast<std::uint8_t>(*p++);
     if (__builtin_expect(!started_, 0)) {
-      if (byte != static_cast<std::uint8_t>(PickleOp::proto)) return fail(at, base, ErrorCode::unsupported, "not a pickle of protocol 2 to 5");
+      if (byte != static_cast<std::uint8_t>(PickleOp::proto)) TRIAGE_PICKLE_FAIL(ErrorCode::unsupported, "not a pickle of protocol 2 to 5");
       started_ = true;
     }
     switch (static_cast<PickleOp>(byte)) {
-      case PickleOp::long_bin_get:
-      case PickleOp::bin_get: {
-        const std::size_t n = byte == static_cast<std::uint8_t>(PickleOp::bin_get) ? 1 : 4;
-        TRIAGE_PICKLE_NEED(n);
-        const std::uint64_t index = n == 1 ? static_cast<unsigned char>(*p) : little(p, 4);
-        p += n;
-        Value value;
-        if (__builtin_expect(!builder_.get(index, value), 0)) return fail_builder(at, base);
-        TRIAGE_PICKLE_PUSH(value);
+      case PickleOp::bin_get:
+        TRIAGE_PICKLE_NEED(1);
+        TRIAGE_PICKLE_GET(static_cast<unsigned char>(*p));
+        p += 1;
         break;
-      }
+      case PickleOp::long_bin_get:
+        TRIAGE_PICKLE_NEED(4);
+        TRIAGE_PICKLE_GET(little(p, 4));
+        p += 4;
+        break;
       case PickleOp::bin_int1:
         TRIAGE_PICKLE_NEED(1);
         TRIAGE_PICKLE_PUSH(builder_.integer(static_cast<unsigned char>(*p)));
@@ -198,8 +223,8 @@ PickleState PickleMachine<Builder>::loop(const char* const base, const char* con
       case PickleOp::long4: {
         const std::size_t head = byte == static_cast<std::uint8_t>(PickleOp::long1) ? 1 : 4;
         TRIAGE_PICKLE_NEED(head);
-        const std::size_t size = static_cast<std::size_t>(little(p, head));
-        if (size > limits::kPickleLongBytes) return fail(at, base, ErrorCode::limit, "an integer of " + std::to_string(size) + " bytes");
+        const std::size_t size = head == 1 ? static_cast<unsigned char>(*p) : static_cast<std::size_t>(little(p, 4));
+        if (size > limits::kPickleLongBytes) TRIAGE_PICKLE_FAIL(ErrorCode::limit, "an integer of " + std::to_string(size) + " bytes");
         TRIAGE_PICKLE_NEED(head + size);
         p += head;
         if (size <= 8) {
@@ -239,18 +264,19 @@ PickleState PickleMachine<Builder>::loop(const char* const base, const char* con
         }
         TRIAGE_PICKLE_NEED(head);
         const std::uint64_t size = little(p, head);
-        if (size > limits::kPickleTextBytes) return fail(at, base, ErrorCode::limit, "a text of " + std::to_string(size) + " bytes");
+        if (size > limits::kPickleTextBytes) TRIAGE_PICKLE_FAIL(ErrorCode::limit, "a text of " + std::to_string(size) + " bytes");
         TRIAGE_PICKLE_NEED(head + size);
         const std::string_view text(p + head, static_cast<std::size_t>(size));
         p += head + size;
         Value value = builder_.text(text);
         TRIAGE_PICKLE_PUSH(value);
-        if (__builtin_expect(builder_.over_limit, 0)) return fail_builder(at, base);
+        if (__builtin_expect(builder_.over_limit, 0)) TRIAGE_PICKLE_FAIL_BUILDER();
         break;
       }
       case PickleOp::mark:
-        if (marks_.size() >= limits::kPickleDepth) return fail(at, base, ErrorCode::limit, "containers stand too deep in one another");
-        marks_.push_back(size_);
+        if (marks_.size() >= limits::kPickleDepth) TRIAGE_PICKLE_FAIL(ErrorCode::limit, "containers stand too deep in one another");
+        marks_.push_back(static_cast<std::size_t>(top - stack_.get()));
+        floor_now = top;
         break;
       case PickleOp::empty_list:
       case PickleOp::empty_set: TRIAGE_PICKLE_PUSH(builder_.list()); break;
@@ -261,69 +287,71 @@ PickleState PickleMachine<Builder>::loop(const char* const base, const char* con
       case PickleOp::tuple3: {
         const std::size_t n = byte - static_cast<std::size_t>(PickleOp::tuple1) + 1;
         TRIAGE_PICKLE_HAVE(n);
-        const Value value = builder_.tuple(stack_.get() + size_ - n, n);
-        size_ -= n;
+        const Value value = builder_.tuple(top - n, n);
+        top -= n;
         TRIAGE_PICKLE_PUSH(value);
-        if (!builder_.failure.empty()) return fail_builder(at, base);
+        if (!builder_.failure.empty()) TRIAGE_PICKLE_FAIL_BUILDER();
         break;
       }
       case PickleOp::tuple:
       case PickleOp::list:
       case PickleOp::frozen_set:
       case PickleOp::dict: {
-        if (marks_.empty()) return fail(at, base, ErrorCode::syntax, "a container without a mark");
-        const std::size_t mark = marks_.back();
+        if (marks_.empty()) TRIAGE_PICKLE_FAIL(ErrorCode::syntax, "a container without a mark");
+        Value* const mark = floor_now;
         marks_.pop_back();
-        const std::size_t n = size_ - mark;
+        floor_now = floor();
+        const auto n = static_cast<std::size_t>(top - mark);
         Value value;
         if (static_cast<PickleOp>(byte) == PickleOp::dict) {
-          if (n % 2) return fail(at, base, ErrorCode::syntax, "a key without a value");
+          if (n % 2) TRIAGE_PICKLE_FAIL(ErrorCode::syntax, "a key without a value");
           value = builder_.dict();
-          if (n && !builder_.set_items(value, stack_.get() + mark, n, nullptr)) return fail_builder(at, base);
+          if (n && !builder_.set_items(value, mark, n, nullptr)) TRIAGE_PICKLE_FAIL_BUILDER();
         } else if (static_cast<PickleOp>(byte) == PickleOp::list) {
           value = builder_.list();
-          if (n && !builder_.append(value, stack_.get() + mark, n)) return fail_builder(at, base);
+          if (n && !builder_.append(value, mark, n)) TRIAGE_PICKLE_FAIL_BUILDER();
         } else {
-          value = builder_.tuple(stack_.get() + mark, n);
+          value = builder_.tuple(mark, n);
         }
-        size_ = mark;
+        top = mark;
         TRIAGE_PICKLE_PUSH(value);
-        if (!builder_.failure.empty()) return fail_builder(at, base);
+        if (!builder_.failure.empty()) TRIAGE_PICKLE_FAIL_BUILDER();
         break;
       }
       case PickleOp::append: {
         TRIAGE_PICKLE_HAVE(2);
-        if (!builder_.append(stack_[size_ - 2], stack_.get() + size_ - 1, 1)) return fail_builder(at, base);
-        --size_;
+        if (!builder_.append(top[-2], top - 1, 1)) TRIAGE_PICKLE_FAIL_BUILDER();
+        --top;
         break;
       }
       case PickleOp::set_item: {
         TRIAGE_PICKLE_HAVE(3);
-        if (!builder_.set_items(stack_[size_ - 3], stack_.get() + size_ - 2, 2, parent(size_ - 3))) return fail_builder(at, base);
-        size_ -= 2;
+        if (!builder_.set_items(top[-3], top - 2, 2, parent(top - 3))) TRIAGE_PICKLE_FAIL_BUILDER();
+        top -= 2;
         break;
       }
       case PickleOp::appends:
       case PickleOp::add_items:
       case PickleOp::set_items: {
-        if (marks_.empty()) return fail(at, base, ErrorCode::syntax, "items without a mark");
-        const std::size_t mark = marks_.back();
+        if (marks_.empty()) TRIAGE_PICKLE_FAIL(ErrorCode::syntax, "items without a mark");
+        Value* const mark = floor_now;
         marks_.pop_back();
-        if (mark < floor() + 1) return fail(at, base, ErrorCode::syntax, "items without a container");
-        const std::size_t n = size_ - mark;
-        size_ = mark;
+        floor_now = floor();
+        if (mark < floor_now + 1) TRIAGE_PICKLE_FAIL(ErrorCode::syntax, "items without a container");
+        const auto n = static_cast<std::size_t>(top - mark);
+        top = mark;
         if (static_cast<PickleOp>(byte) == PickleOp::set_items) {
-          if (n % 2) return fail(at, base, ErrorCode::syntax, "a key without a value");
-          if (__builtin_expect(!builder_.set_items(stack_[mark - 1], stack_.get() + mark, n, parent(mark - 1)), 0)) return fail_builder(at, base);
-          if (mark >= 2 && mark - 2 >= floor() && builder_.same_run(stack_[mark - 2], stack_[mark - 1])) --size_;
-        } else if (__builtin_expect(!builder_.append(stack_[mark - 1], stack_.get() + mark, n), 0)) {
-          return fail_builder(at, base);
+          if (n % 2) TRIAGE_PICKLE_FAIL(ErrorCode::syntax, "a key without a value");
+          if (__builtin_expect(!builder_.set_items(mark[-1], mark, n, parent(mark - 1)), 0)) TRIAGE_PICKLE_FAIL_BUILDER();
+          if (mark - 2 >= floor_now && builder_.same_run(mark[-2], mark[-1])) --top;
+        } else if (__builtin_expect(!builder_.append(mark[-1], mark, n), 0)) {
+          TRIAGE_PICKLE_FAIL_BUILDER();
         }
         break;
       }
       case PickleOp::memoize:
         TRIAGE_PICKLE_HAVE(1);
-        if (__builtin_expect(!builder_.put(puts_++, stack_[size_ - 1]), 0)) return fail_builder(at, base);
+        if (__builtin_expect(!builder_.put(puts_++, top[-1]), 0)) TRIAGE_PICKLE_FAIL_BUILDER();
         break;
       case PickleOp::bin_put:
       case PickleOp::long_bin_put: {
@@ -332,16 +360,16 @@ PickleState PickleMachine<Builder>::loop(const char* const base, const char* con
         TRIAGE_PICKLE_HAVE(1);
         const std::uint64_t index = little(p, n);
         // A writer numbers its entries one after the other, and each costs it two bytes at least.
-        if (index > offset_ + static_cast<std::uint64_t>(p - base)) return fail(at, base, ErrorCode::limit, "a memo entry far beyond the others");
+        if (index > offset_ + static_cast<std::uint64_t>(p - base)) TRIAGE_PICKLE_FAIL(ErrorCode::limit, "a memo entry far beyond the others");
         p += n;
         ++puts_;
-        if (!builder_.put(index, stack_[size_ - 1])) return fail_builder(at, base);
+        if (!builder_.put(index, top[-1])) TRIAGE_PICKLE_FAIL_BUILDER();
         break;
       }
       case PickleOp::proto: {
         TRIAGE_PICKLE_NEED(1);
         const int protocol = static_cast<unsigned char>(*p);
-        if (protocol < 2 || protocol > 5) return fail(at, base, ErrorCode::unsupported, "pickle protocol " + std::to_string(protocol));
+        if (protocol < 2 || protocol > 5) TRIAGE_PICKLE_FAIL(ErrorCode::unsupported, "pickle protocol " + std::to_string(protocol));
         p += 1;
         break;
       }
@@ -350,18 +378,23 @@ PickleState PickleMachine<Builder>::loop(const char* const base, const char* con
         p += 8;
         break;
       case PickleOp::stop:
-        if (size_ != 1 || !marks_.empty()) return fail(at, base, ErrorCode::syntax, "the end comes while containers are open");
+        if (top != stack_.get() + 1 || !marks_.empty()) TRIAGE_PICKLE_FAIL(ErrorCode::syntax, "the end comes while containers are open");
         used = static_cast<std::size_t>(p - base);
+        leave();
         return PickleState::stopped;
       default: {
         const RefusedOp refused = refused_op(byte);
-        if (refused.name.empty()) return fail(at, base, ErrorCode::syntax, "byte " + std::to_string(byte) + " is no opcode");
-        return fail(at, base, ErrorCode::unsupported, "opcode " + std::string(refused.name) + ": " + std::string(refused.why));
+        if (refused.name.empty()) TRIAGE_PICKLE_FAIL(ErrorCode::syntax, "byte " + std::to_string(byte) + " is no opcode");
+        TRIAGE_PICKLE_FAIL(ErrorCode::unsupported, "opcode " + std::string(refused.name) + ": " + std::string(refused.why));
       }
     }
   }
 #undef TRIAGE_PICKLE_NEED
+#undef TRIAGE_PICKLE_FAIL
+#undef TRIAGE_PICKLE_FAIL_BUILDER
+#undef TRIAGE_PICKLE_ROOM
 #undef TRIAGE_PICKLE_PUSH
+#undef TRIAGE_PICKLE_GET
 #undef TRIAGE_PICKLE_HAVE
 }
 

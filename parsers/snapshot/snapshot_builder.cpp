@@ -35,13 +35,15 @@ constexpr std::uint64_t bit(Word word) { return std::uint64_t{1} << word; }
 
 struct SnapshotBuilder::Fields {
   std::uint64_t mask = 0;
-  std::array<Value, kKeys> value;   // set where the mask says so: clearing it for each of millions of dicts would cost more than filling it
+  // Places on the machine's stack; set where the mask says so: clearing it for each of millions of dicts would cost more than filling it.
+  std::array<const Value*, kKeys> place;
+  const Value& value(Word word) const { return *place[word]; }
   bool has(Word word) const { return (mask & bit(word)) != 0; }
-  std::int64_t number(Word word) const { return has(word) ? SnapshotBuilder::number(value[word]) : 0; }
+  std::int64_t number(Word word) const { return has(word) ? SnapshotBuilder::number(value(word)) : 0; }
   // A number of bytes. No device has 16 TiB: larger ones are cut to that, so that sums of a damaged file stay within 64 bits.
   std::int64_t size(Word word) const { return std::clamp<std::int64_t>(number(word), -1, std::int64_t{1} << 44); }
-  StackId stack() const { return has(kFrames) && value[kFrames].kind() == Kind::stack ? value[kFrames].ref() : 0; }
-  TextId text(Word word) const { return has(word) && value[word].kind() == Kind::text ? value[word].ref() : 0; }
+  StackId stack() const { return has(kFrames) && value(kFrames).kind() == Kind::stack ? value(kFrames).ref() : 0; }
+  TextId text(Word word) const { return has(word) && value(word).kind() == Kind::text ? value(word).ref() : 0; }
 };
 
 SnapshotBuilder::SnapshotBuilder() {
@@ -50,7 +52,7 @@ SnapshotBuilder::SnapshotBuilder() {
 
 SnapshotBuilder::Value SnapshotBuilder::real(double value) const { return make(Kind::scalar, kReal, std::bit_cast<std::int64_t>(value)); }
 
-std::int64_t SnapshotBuilder::number(Value value) {
+std::int64_t SnapshotBuilder::number(const Value& value) {
   if (value.kind() != Kind::scalar) return 0;
   if (value.ref() != kReal) return value.bits;
   const double real = std::bit_cast<double>(value.bits);
@@ -162,10 +164,11 @@ bool SnapshotBuilder::set_items(Value& target, const Value* first, std::size_t n
   }
   Fields fields;
   for (std::size_t i = 0; i + 1 < n; i += 2) {
-    const Value key = first[i];
-    if (key.kind() != Kind::text || key.ref() >= kKeys) continue;
-    fields.mask |= std::uint64_t{1} << key.ref();
-    fields.value[key.ref()] = first[i + 1];
+    // A text of small number is a word of the format: one comparison for kind and number.
+    const std::uint32_t word = first[i].code - make(Kind::text, 0).code;
+    if (word >= kKeys) continue;
+    fields.mask |= std::uint64_t{1} << word;
+    fields.place[word] = &first[i + 1];
   }
   if (fields.has(kAction)) {
     add_event(fields, target, parent);
@@ -208,8 +211,8 @@ void SnapshotBuilder::add_event(const Fields& fields, Value& target, Value* pare
   event.size = fields.size(kSize);
   event.time_us = fields.number(kTime);
   event.stream = static_cast<std::uint64_t>(fields.number(kStream));
-  if (fields.has(kEventPool) && fields.value[kEventPool].kind() == Kind::pair) {
-    event.pool = pairs_[fields.value[kEventPool].ref()];
+  if (fields.has(kEventPool) && fields.value(kEventPool).kind() == Kind::pair) {
+    event.pool = pairs_[fields.value(kEventPool).ref()];
     snapshot_.events_name_pools = true;
   }
   event.compile_context = fields.text(kContext);
@@ -249,8 +252,8 @@ void SnapshotBuilder::add_block(const Fields& fields, Value& target) {
   block.state = state == kStateAllocated ? BlockState::allocated : state == kStateInactive ? BlockState::inactive : BlockState::pending_free;
   block.requested_size = fields.has(kRequested) ? fields.size(kRequested) : block.size;
   block.stack = fields.stack();
-  if (!fields.has(kFrames) && fields.has(kHistory) && fields.value[kHistory].kind() == Kind::history) {
-    const History& history = histories_[fields.value[kHistory].ref()];
+  if (!fields.has(kFrames) && fields.has(kHistory) && fields.value(kHistory).kind() == Kind::history) {
+    const History& history = histories_[fields.value(kHistory).ref()];
     block.stack = history.stack;
     if (!fields.has(kRequested)) block.requested_size = history.size;
   }
@@ -270,9 +273,9 @@ void SnapshotBuilder::add_segment(const Fields& fields, Value& target) {
   segment.large = fields.text(kSegmentType) == kLarge;
   segment.expandable = fields.number(kExpandable) != 0;
   segment.stack = fields.stack();
-  if (fields.has(kPool) && fields.value[kPool].kind() == Kind::pair) segment.pool = pairs_[fields.value[kPool].ref()];
-  if (fields.has(kBlocks) && fields.value[kBlocks].kind() == Kind::blocks) {
-    const BlockList list = block_lists_[fields.value[kBlocks].ref()];
+  if (fields.has(kPool) && fields.value(kPool).kind() == Kind::pair) segment.pool = pairs_[fields.value(kPool).ref()];
+  if (fields.has(kBlocks) && fields.value(kBlocks).kind() == Kind::blocks) {
+    const BlockList list = block_lists_[fields.value(kBlocks).ref()];
     segment.first_block = list.first;
     segment.blocks = list.count;
     std::uint64_t address = segment.address;   // PyTorch 2.0 gives blocks no address: they follow one another

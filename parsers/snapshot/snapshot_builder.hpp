@@ -57,7 +57,7 @@ class SnapshotBuilder {
   bool is_dict(Value value) const { return value.kind() == Kind::open_dict; }
   bool append(Value& target, const Value* first, std::size_t n);
   bool set_items(Value& target, const Value* first, std::size_t n, Value* parent);
-  static bool same_run(Value a, Value b) { return a.kind() == Kind::event && b.kind() == Kind::event; }
+  static bool same_run(const Value& a, const Value& b) { return a.kind() == Kind::event && b.kind() == Kind::event; }
   bool put(std::uint64_t index, Value& value);
   bool get(std::uint64_t index, Value& value) {
     const std::uint32_t code = memo_.get(index);
@@ -83,7 +83,7 @@ class SnapshotBuilder {
   static Value make(Kind kind, std::uint32_t ref, std::int64_t bits = 0) {
     return ref > kRefs ? make(Kind::other, 0) : Value{static_cast<std::uint32_t>(kind) << 28 | ref, bits};
   }
-  static std::int64_t number(Value value);
+  static std::int64_t number(const Value& value);
   bool get_wide(std::uint64_t index, std::uint32_t code, Value& value);
   // Gives `target` its kind, also in the memo.
   void become(Value& target, Kind kind, std::uint32_t ref);

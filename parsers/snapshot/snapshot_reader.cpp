@@ -1,5 +1,6 @@
 #include "parsers/snapshot/snapshot_reader.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "parsers/base/text.hpp"
@@ -8,6 +9,10 @@
 #include "parsers/snapshot/snapshot_builder.hpp"
 
 namespace triage::parsers {
+
+namespace {
+constexpr std::size_t kJoint = 256;   // bytes: longer than all opcodes but those of texts
+}
 
 bool looks_like_snapshot(std::string_view head) {
   if (!looks_like_pickle(head)) return false;
@@ -29,15 +34,21 @@ SnapshotReader::~SnapshotReader() = default;
 bool SnapshotReader::feed(std::string_view portion) {
   if (machine_->state != PickleState::more) return false;
   if (machine_->pickle.offset() == 0 && rest_.empty() && !portion.empty()) json_ = portion.front() == '{' || portion.front() == '[';
-  if (!rest_.empty()) {
-    rest_ += portion;
-    portion = rest_;
+  // The opcode that the last portion cut is put together; only as much is copied as it needs, unless it is a long text.
+  while (!rest_.empty() && !portion.empty()) {
+    const std::size_t before = rest_.size(), taken = before < kJoint ? std::min(kJoint, portion.size()) : portion.size();
+    rest_ += portion.substr(0, taken);
+    std::size_t used = 0;
+    machine_->state = machine_->pickle.run(rest_, used);
+    if (machine_->state != PickleState::more) return false;
+    portion.remove_prefix(used > before ? used - before : taken);
+    if (used > before) rest_.clear();
   }
+  if (portion.empty()) return true;
   std::size_t used = 0;
   machine_->state = machine_->pickle.run(portion, used);
   if (machine_->state != PickleState::more) return false;
-  if (rest_.empty()) rest_.assign(portion.substr(used));
-  else rest_.erase(0, used);
+  rest_.assign(portion.substr(used));
   return true;
 }
 

@@ -28,6 +28,12 @@ TEST_CASE("what was put comes back, however many values a page has") {
         if (at % 97 != 5) put(at);   // some are never put
       for (std::size_t i = 0; i < row.changes; ++i) put(random() % want.size());
       std::size_t wrong = 0;
+      // What was asked for is remembered: a change after it has to be seen.
+      for (std::size_t i = 0; i < row.changes; ++i) {
+        wrong += memo.get(i) != want[i];
+        put(i);
+        wrong += memo.get(i) != want[i];
+      }
       for (std::size_t at = 0; at < want.size(); ++at) wrong += memo.get(at) != want[at];
       CHECK(wrong == 0);
       CHECK(memo.get(1'000'000) == PackedMemo::kNothing);
