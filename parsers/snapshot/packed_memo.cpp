@@ -34,7 +34,10 @@ void PackedMemo::put(std::uint64_t index, std::uint32_t value) {
     }
     unpack(page);
   }
-  if (!page.raw) page.raw = std::make_unique<std::uint32_t[]>(kEntries);
+  if (!page.raw) {
+    page.raw = std::make_unique<std::uint32_t[]>(kEntries);
+    bytes_ += kRawBytes;
+  }
   page.raw[at] = value;
 }
 
@@ -61,20 +64,16 @@ void PackedMemo::pack(Page& page) {
   std::copy_n(palette.begin(), colours, page.palette.get());
   page.coded = std::move(coded);
   page.raw.reset();
+  bytes_ = bytes_ - kRawBytes + coded_bytes(page);
 }
 
 void PackedMemo::unpack(Page& page) {
   page.raw = std::make_unique_for_overwrite<std::uint32_t[]>(kEntries);
   for (std::size_t i = 0; i < kEntries; ++i) page.raw[i] = page.palette[page.coded[i]];
+  bytes_ = bytes_ + kRawBytes - coded_bytes(page);
   page.coded.reset();
   page.palette.reset();
   page.colours = 0;
-}
-
-std::size_t PackedMemo::memory_bytes() const {
-  std::size_t bytes = pages_.capacity() * sizeof(Page);
-  for (const Page& page : pages_) bytes += page.raw ? kEntries * 4 : page.coded ? kEntries + page.colours * 4U : 0;
-  return bytes;
 }
 
 }  // namespace triage::parsers

@@ -21,7 +21,7 @@ class PackedMemo {
     if (__builtin_expect(recent.index != index, 0)) recent = {index, find(index)};
     return recent.value;
   }
-  std::size_t memory_bytes() const;
+  std::size_t memory_bytes() const { return bytes_ + pages_.size() * sizeof(Page); }
 
  private:
   static constexpr std::size_t kEntries = 1024;
@@ -38,12 +38,15 @@ class PackedMemo {
     std::uint32_t value = kNothing;
   };
   std::uint32_t find(std::uint64_t index) const;
-  static void pack(Page& page);
-  static void unpack(Page& page);
+  static constexpr std::size_t kRawBytes = kEntries * sizeof(std::uint32_t);
+  static std::size_t coded_bytes(const Page& page) { return kEntries + page.colours * sizeof(std::uint32_t); }
+  void pack(Page& page);
+  void unpack(Page& page);
 
   std::array<Recent, kRecent> recent_;
   std::vector<Page> pages_;
   std::uint64_t open_ = 0;   // the page that is written to
+  std::size_t bytes_ = 0;    // of the pages' entries
 };
 
 }  // namespace triage::parsers

@@ -274,7 +274,7 @@ void merge_keys(Tree& tree) {
 Result<PickleRead> read_pickle_part(std::string_view bytes, const std::string& file, PickleLimits limits) {
   if (bytes.empty()) return Error(ErrorCode::syntax, "an empty file is no pickle").at(place_of(file, 0));
   TreeBuilder builder(limits.memory_bytes);
-  PickleMachine<TreeBuilder> machine(builder, limits.memory_bytes / sizeof(TreeBuilder::Value));
+  PickleMachine<TreeBuilder> machine(builder, limits::kPickleStackValues);
   std::size_t used = 0;
   const PickleState state = machine.run(bytes, used);
   PickleRead read;

@@ -40,14 +40,21 @@ struct SnapshotBuilder::Fields {
   const Value& value(Word word) const { return *place[word]; }
   bool has(Word word) const { return (mask & bit(word)) != 0; }
   std::int64_t number(Word word) const { return has(word) ? SnapshotBuilder::number(value(word)) : 0; }
-  // A number of bytes. No device has 16 TiB: larger ones are cut to that, so that sums of a damaged file stay within 64 bits.
-  std::int64_t size(Word word) const { return std::clamp<std::int64_t>(number(word), -1, std::int64_t{1} << 44); }
+  // A number of bytes; larger ones than any device has are cut.
+  std::int64_t size(Word word) const { return std::clamp<std::int64_t>(number(word), -1, limits::kDeviceBytes); }
   StackId stack() const { return has(kFrames) && value(kFrames).kind() == Kind::stack ? value(kFrames).ref() : 0; }
   TextId text(Word word) const { return has(word) && value(word).kind() == Kind::text ? value(word).ref() : 0; }
 };
 
-SnapshotBuilder::SnapshotBuilder() {
+SnapshotBuilder::SnapshotBuilder(std::size_t memory_bytes) : memory_bytes_(memory_bytes) {
   for (const std::string_view word : kWords) (void)snapshot_.stacks.text(word);
+}
+
+bool SnapshotBuilder::within_bounds() {
+  if (memo_.memory_bytes() + kept_ <= memory_bytes_) return true;
+  over_limit = true;
+  failure = "memo, segments and blocks need more memory than allowed";
+  return false;
 }
 
 SnapshotBuilder::Value SnapshotBuilder::real(double value) const { return make(Kind::scalar, kReal, std::bit_cast<std::int64_t>(value)); }
@@ -66,8 +73,8 @@ SnapshotBuilder::Value SnapshotBuilder::tuple(const Value* first, std::size_t n)
   const PoolId pair{number(first[0]), number(first[1])};
   for (std::size_t back = 1; back <= std::min<std::size_t>(pairs_.size(), 8); ++back)
     if (pairs_[pairs_.size() - back] == pair) return make(Kind::pair, static_cast<std::uint32_t>(pairs_.size() - back));
-  pairs_.push_back(pair);
-  return make(Kind::pair, static_cast<std::uint32_t>(pairs_.size() - 1));
+  keep(pairs_, pair);
+  return over_limit ? make(Kind::other, 0) : make(Kind::pair, static_cast<std::uint32_t>(pairs_.size() - 1));
 }
 
 bool SnapshotBuilder::put(std::uint64_t index, Value& value) {
@@ -79,11 +86,11 @@ bool SnapshotBuilder::put(std::uint64_t index, Value& value) {
     }
     wide_.push_back(value);
     memo_.put(index, static_cast<std::uint32_t>(wide_.size()));
-    return true;
+    return within_bounds();
   }
   value.bits = static_cast<std::int64_t>(index) + 1;
   memo_.put(index, value.code);
-  return true;
+  return within_bounds();
 }
 
 bool SnapshotBuilder::get_wide(std::uint64_t index, std::uint32_t code, Value& value) {
@@ -125,7 +132,8 @@ bool SnapshotBuilder::append(Value& target, const Value* first, std::size_t n) {
       return true;
     case Kind::block: {
       if (target.kind() == Kind::list) {
-        block_lists_.push_back({first[0].ref(), 0});
+        keep(block_lists_, {first[0].ref(), 0});
+        if (over_limit) return false;
         become(target, Kind::blocks, static_cast<std::uint32_t>(block_lists_.size() - 1));
       }
       if (target.kind() != Kind::blocks) return true;
@@ -148,9 +156,16 @@ bool SnapshotBuilder::append(Value& target, const Value* first, std::size_t n) {
       }
       return true;
     }
+    case Kind::scalar:   // a tuple that went through JSON
+      if (n == 2 && target.code == make(Kind::list, 0).code)
+        if (const Value pair = tuple(first, n); pair.kind() == Kind::pair) {
+          become(target, Kind::pair, pair.ref());
+          return true;
+        }
+      [[fallthrough]];
     default:
       if (target.kind() == Kind::list) become(target, Kind::list, 1);
-      return true;
+      return !over_limit;
   }
 }
 
@@ -184,11 +199,11 @@ bool SnapshotBuilder::set_items(Value& target, const Value* first, std::size_t n
     mark.device = static_cast<int>(fields.number(kDevice));
     mark.name = fields.text(kName);
     mark.time_us = fields.number(kTime);
-    snapshot_.annotations.push_back(mark);
+    keep(snapshot_.annotations, mark);
     become(target, Kind::other, 0);
   } else if (fields.has(kRealSize)) {
-    histories_.push_back({fields.stack(), fields.size(kRealSize)});
-    become(target, Kind::history, static_cast<std::uint32_t>(histories_.size() - 1));
+    keep(histories_, {fields.stack(), fields.size(kRealSize)});
+    if (!over_limit) become(target, Kind::history, static_cast<std::uint32_t>(histories_.size() - 1));
   } else if (fields.has(kSegments) || fields.has(kTraces)) {
     saw_root_ = true;
     snapshot_.has_traces = snapshot_.has_traces || fields.has(kTraces);
@@ -199,7 +214,7 @@ bool SnapshotBuilder::set_items(Value& target, const Value* first, std::size_t n
   } else {
     add_extras(first, n, target);
   }
-  return true;
+  return !over_limit;
 }
 
 void SnapshotBuilder::add_event(const Fields& fields, Value& target, Value* parent) {
@@ -257,8 +272,8 @@ void SnapshotBuilder::add_block(const Fields& fields, Value& target) {
     block.stack = history.stack;
     if (!fields.has(kRequested)) block.requested_size = history.size;
   }
-  snapshot_.blocks.push_back(block);
-  become(target, Kind::block, static_cast<std::uint32_t>(snapshot_.blocks.size() - 1));
+  keep(snapshot_.blocks, block);
+  if (!over_limit) become(target, Kind::block, static_cast<std::uint32_t>(snapshot_.blocks.size() - 1));
 }
 
 void SnapshotBuilder::add_segment(const Fields& fields, Value& target) {
@@ -285,8 +300,8 @@ void SnapshotBuilder::add_segment(const Fields& fields, Value& target) {
       address = block.address + static_cast<std::uint64_t>(block.size);
     }
   }
-  snapshot_.segments.push_back(segment);
-  become(target, Kind::segment, static_cast<std::uint32_t>(snapshot_.segments.size() - 1));
+  keep(snapshot_.segments, segment);
+  if (!over_limit) become(target, Kind::segment, static_cast<std::uint32_t>(snapshot_.segments.size() - 1));
 }
 
 std::string SnapshotBuilder::scalar_text(Value value) const {

@@ -43,7 +43,7 @@ class SnapshotBuilder {
     std::uint32_t ref() const { return code & kRefs; }
   };
 
-  SnapshotBuilder();
+  explicit SnapshotBuilder(std::size_t memory_bytes);   // bounds what it keeps, but for the events and the texts and stacks
 
   Value none() const { return make(Kind::scalar, kNone); }
   Value boolean(bool value) const { return make(Kind::scalar, kBool, value ? 1 : 0); }
@@ -83,6 +83,13 @@ class SnapshotBuilder {
   static Value make(Kind kind, std::uint32_t ref, std::int64_t bits = 0) {
     return ref > kRefs ? make(Kind::other, 0) : Value{static_cast<std::uint32_t>(kind) << 28 | ref, bits};
   }
+  // Another record, where the bounds allow it; else over_limit.
+  template <class Record>
+  void keep(std::vector<Record>& list, const Record& record) {
+    kept_ += sizeof(Record);
+    if (within_bounds()) list.push_back(record);
+  }
+  bool within_bounds();
   static std::int64_t number(const Value& value);
   bool get_wide(std::uint64_t index, std::uint32_t code, Value& value);
   // Gives `target` its kind, also in the memo.
@@ -108,7 +115,7 @@ class SnapshotBuilder {
   std::vector<History> histories_;
   std::vector<BlockList> block_lists_;
   std::vector<std::vector<std::pair<Value, Value>>> extras_;
-  std::size_t extra_values_ = 0;
+  std::size_t extra_values_ = 0, memory_bytes_, kept_ = 0;   // kept_: bytes of records
   std::vector<FrameId> frames_;            // scratch
   TraceEvent loose_event_;                 // an event whose list is known only when it is appended
   bool loose_ = false, saw_root_ = false;

@@ -23,12 +23,13 @@ bool looks_like_snapshot(std::string_view head) {
 }
 
 struct SnapshotReader::Machine {
+  explicit Machine(std::size_t memory_bytes) : builder(memory_bytes) {}
   SnapshotBuilder builder;
   PickleMachine<SnapshotBuilder> pickle{builder, limits::kPickleStackValues};
   PickleState state = PickleState::more;
 };
 
-SnapshotReader::SnapshotReader(std::string file) : file_(std::move(file)), machine_(std::make_unique<Machine>()) {}
+SnapshotReader::SnapshotReader(std::string file, std::size_t memory_bytes) : file_(std::move(file)), machine_(std::make_unique<Machine>(memory_bytes)) {}
 SnapshotReader::~SnapshotReader() = default;
 
 bool SnapshotReader::feed(std::string_view portion) {
@@ -87,7 +88,7 @@ Result<AllocatorSnapshot> SnapshotReader::finish() {
   // Segments come first: where events follow, they are whole.
   snapshot.segments_whole = !cut || !snapshot.traces.empty();
   snapshot.cut = std::move(cut);
-  machine_ = std::make_unique<Machine>();
+  machine_ = std::make_unique<Machine>(limits::kSnapshotBytes);
   return snapshot;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "parsers/base/limits.hpp"
 #include "parsers/base/result.hpp"
 #include "parsers/snapshot/allocator.hpp"
 
@@ -18,7 +19,8 @@ bool looks_like_snapshot(std::string_view head);
 
 class SnapshotReader {
  public:
-  explicit SnapshotReader(std::string file);   // the name for errors
+  // file: the name for errors. memory_bytes: bounds what is kept of the file, but for its events, texts and stacks.
+  explicit SnapshotReader(std::string file, std::size_t memory_bytes = limits::kSnapshotBytes);
   ~SnapshotReader();
 
   // Takes the next portion, of any length. False: nothing more is wanted (the pickle is whole, or it was refused).

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "parsers/base/limits.hpp"
 #include "parsers/snapshot/live_map.hpp"
 #include "parsers/snapshot/repeats.hpp"
 #include "parsers/snapshot/step_growth.hpp"
@@ -14,7 +15,6 @@ namespace triage::parsers {
 namespace {
 
 constexpr std::size_t kFaultsKept = 8;
-constexpr std::int64_t kImpossibleBytes = std::int64_t{1} << 44;   // the reader cuts larger sizes to this
 constexpr std::size_t kStepsKept = 64;       // step ends that are compared: the last ones
 constexpr std::size_t kPinnedKept = 16;
 
@@ -196,7 +196,7 @@ void TraceWalk::find_moments() {
   while (cursor.next(event)) {
     apply(event, sum);
     // A request that failed may have been of any size: a tensor of a wrong shape.
-    if ((event.size < 0 || (event.size >= kImpossibleBytes && event.action != TraceAction::oom)) && impossible++ == 0) first_impossible = index;
+    if ((event.size < 0 || (event.size >= limits::kDeviceBytes && event.action != TraceAction::oom)) && impossible++ == 0) first_impossible = index;
     if (event.action == TraceAction::alloc) repeats.alloc(event.stack, index);
     else if (event.action == TraceAction::free_requested) repeats.freed();
     ++index;

@@ -239,6 +239,54 @@ TEST_CASE("what is no snapshot is refused with its reason") {
   }
 }
 
+TEST_CASE("what a hostile file may have kept is bounded, and the byte is told at which it became too much") {
+  constexpr std::size_t kBudget = 1 << 20;
+  const auto times = [](std::size_t count, std::string_view what) {
+    std::string out;
+    for (std::size_t i = 0; i < count; ++i) out += what;
+    return out;
+  };
+  const std::string words = "\x80\x02U\x05stateq\0U\x04sizeq\x01U\x07""addressq\x02U\x0atotal_sizeq\x03U\x05stageq\x04U\x04nameq\x05U\x09real_sizeq\x06"s;
+  struct Row { const char* name; std::string bytes, says; };
+  const std::vector<Row> rows = {
+      {"memo", "\x80\x04]" + times(2'000'000, "\x94"), "more memory"},
+      {"blocks", words + times(100'000, "}(h\0K\x01h\x01K\x01u"s), "more memory"},
+      {"segments", words + times(100'000, "}(h\x03K\x01h\x02K\x01u"), "more memory"},
+      {"marks", words + times(100'000, "}(h\x04K\x01h\x05K\x01u"), "more memory"},
+      {"histories", words + times(100'000, "}(h\x06K\x01u"), "more memory"},
+      {"pairs", "\x80\x02" + [] {
+         std::string out;
+         for (int i = 0; i < 100'000; ++i) out += {'M', static_cast<char>(i), static_cast<char>(i >> 8), 'J', static_cast<char>(i >> 4), 0, 0, 1, '\x86'};
+         return out;
+       }(), "more memory"},
+      {"lists of blocks", words + "}(h\0K\x01h\x01K\x01uq\x07"s + times(200'000, "](h\x07""e"), "more memory"},
+      {"waiting", "\x80\x02" + times(3'000'000, "N"), "wait on the stack"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(std::string(row.name));
+    SnapshotReader reader("hostile.pickle", kBudget);
+    CHECK_FALSE(reader.feed(row.bytes));
+    const auto got = reader.finish();
+    const Error& error = got.ok() ? got->cut.value() : got.error();
+    CHECK(error.code() == ErrorCode::limit);
+    CHECK(error.message().find(row.says) != std::string::npos);
+    CHECK(error.place()->offset.value() < row.bytes.size());
+    if (got.ok()) CHECK(got->segments.size() * sizeof(SnapshotSegment) + got->blocks.size() * sizeof(SnapshotBlock) <= kBudget);
+  }
+}
+
+TEST_CASE("a pool that went through JSON is a list of two numbers, and read as well") {
+  Writer w;
+  w.open(']');
+  w.open('}'), w.entry("device", 0), w.entry("address", 8192), w.entry("total_size", 2097152), w.text("segment_pool_id");
+  w.open(']'), w.integer(0), w.integer(7), w.close('e'), w.close('u');
+  w.close('e');
+  const auto got = read_snapshot(w.end(), "from-json");
+  REQUIRE(got.ok());
+  REQUIRE(got->segments.size() == 1);
+  CHECK(got->segments[0].pool == PoolId{0, 7});
+}
+
 TEST_CASE("short files cannot make long stacks") {
   // One list of frames, fetched and lengthened again and again.
   std::string bytes = "\x80\x02}q\0(U\x08segments](}q\x01(U\x08""filenameU\x01xU\x04lineK\x01uq\x01"s + "]q\x02"s;
