@@ -19,7 +19,7 @@ using parsers::Place;
 
 void complain(const Error& error) { std::fputs(parsers::error_text(error).c_str(), stderr); }
 void complain(const std::vector<Error>& errors) {
-  if (!errors.empty()) std::fputs(parsers::error_text(errors).c_str(), stderr);
+  if (!errors.empty()) std::fputs(parsers::error_text(parsers::first_of_each_file(errors)).c_str(), stderr);
 }
 
 int written_or_complain(int status) {
@@ -33,12 +33,7 @@ int written_or_complain(int status) {
 }
 
 std::shared_ptr<const Knowledge> knowledge_or_complain(const std::vector<std::string>& rule_paths, bool checked) {
-  const auto texts = read_rule_files(rule_paths_or_site(rule_paths));
-  if (!texts.ok()) {
-    complain(texts.error());
-    return nullptr;
-  }
-  LoadedKnowledge loaded = load_knowledge(texts->files(), checked);
+  const LoadedKnowledge loaded = load_rule_files(rule_paths_or_site(rule_paths), {checked, true});
   complain(loaded.faults);
   complain(loaded.notes);
   return loaded.knowledge;

@@ -1,7 +1,7 @@
 // rules check, test, list, explain, new, literals.
 #include <algorithm>
 #include <cstdio>
-#include <map>
+#include <iterator>
 #include <set>
 #include <thread>
 
@@ -11,11 +11,10 @@
 #include "daemon/http/json_view.hpp"
 #include "daemon/runtime/wall_clock.hpp"
 #include "daemon/tail/input.hpp"
+#include "parsers/base/error_text.hpp"
 #include "parsers/base/text.hpp"
 #include "parsers/base/visible.hpp"
 #include "signatures/match/explain.hpp"
-#include "signatures/match/rule_examples.hpp"
-#include "signatures/match/rule_lint.hpp"
 
 namespace triage::daemon {
 
@@ -30,8 +29,10 @@ std::string counted(std::size_t count, const std::string& noun) {
 }
 
 int check(const Knowledge& knowledge) {
-  std::vector<parsers::Error> faults = signatures::lint(knowledge.rules->signatures());
-  for (parsers::Error& error : signatures::check_examples(*knowledge.rules)) faults.push_back(std::move(error));
+  CheckedRules checked = check_rules(*knowledge.rules);
+  std::vector<parsers::Error> faults = std::move(checked.faults);
+  faults.insert(faults.end(), std::make_move_iterator(checked.notes.begin()), std::make_move_iterator(checked.notes.end()));
+  parsers::sort_by_place(faults);
   complain(faults);
   if (!faults.empty()) return kTrouble;
   std::size_t examples = 0;

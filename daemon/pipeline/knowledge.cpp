@@ -1,13 +1,15 @@
 #include "daemon/pipeline/knowledge.hpp"
 
-#include <algorithm>
+#include <set>
 #include <utility>
 
+#include "parsers/base/error_text.hpp"
 #include "parsers/config/config_reader.hpp"
 #include "parsers/events/event_reader.hpp"
 #include "parsers/records/traceback.hpp"
 #include "signatures/match/rule_examples.hpp"
 #include "signatures/match/rule_lint.hpp"
+#include "signatures/plan/rule_fixes.hpp"
 
 namespace triage::daemon {
 
@@ -28,17 +30,17 @@ void append(std::vector<parsers::Error>& to, std::vector<parsers::Error>&& from)
   for (parsers::Error& error : from) to.push_back(std::move(error));
 }
 
-// What lint and the examples say of the rules in the user's files. The shipped ones are checked by our tests.
-void check_user_rules(std::span<const signatures::Signature> rules, const signatures::SignatureSet* set,
-                      std::span<const signatures::RuleFile> user, LoadedKnowledge& out) {
-  const auto of_user = [&](const parsers::Error& fault) {
-    return fault.place() && std::any_of(user.begin(), user.end(), [&](const auto& file) { return file.name == fault.place()->file; });
+// What lint, the fix catalogue and the examples say of the rules in the user's files. The shipped ones are checked by our tests.
+void check_user_rules(const signatures::SignatureSet& set, bool complete, std::span<const signatures::RuleFile> user, LoadedKnowledge& out) {
+  std::set<std::string_view> names;
+  for (const signatures::RuleFile& file : user) names.insert(file.name);
+  const auto keep = [&](std::vector<parsers::Error>&& from, std::vector<parsers::Error>& to) {
+    for (parsers::Error& fault : from)
+      if (fault.place() && names.contains(fault.place()->file)) to.push_back(std::move(fault));
   };
-  for (parsers::Error& fault : signatures::lint(rules))
-    if (of_user(fault)) (signatures::is_grave(fault) ? out.faults : out.notes).push_back(std::move(fault));
-  if (set == nullptr) return;
-  for (parsers::Error& fault : signatures::check_examples(*set))
-    if (of_user(fault)) out.faults.push_back(std::move(fault));
+  CheckedRules checked = check_rules(set, complete);
+  keep(std::move(checked.faults), out.faults);
+  keep(std::move(checked.notes), out.notes);
 }
 
 }  // namespace
@@ -51,7 +53,15 @@ const std::vector<signatures::CatalogueFix>& Knowledge::fixes() const {
   return fixes_;
 }
 
-LoadedKnowledge load_knowledge(std::span<const signatures::RuleFile> user_rules, bool checked) {
+CheckedRules check_rules(const signatures::SignatureSet& set, bool complete) {
+  CheckedRules out;
+  for (parsers::Error& fault : signatures::lint(set, complete)) (signatures::is_grave(fault) ? out.faults : out.notes).push_back(std::move(fault));
+  append(out.faults, signatures::unknown_fixes(set.signatures(), signatures::read_catalogue(signatures::embedded_fixes()).fixes));
+  append(out.faults, signatures::check_examples(set));
+  return out;
+}
+
+LoadedKnowledge load_knowledge(std::span<const signatures::RuleFile> user_rules, bool checked, bool complete) {
   LoadedKnowledge out;
   std::vector<signatures::RuleFile> shipped;
   for (const parsers::EmbeddedFile& file : signatures::embedded_rules()) shipped.push_back({std::string(file.path), file.text});
@@ -71,24 +81,14 @@ LoadedKnowledge load_knowledge(std::span<const signatures::RuleFile> user_rules,
   for (std::size_t i = 0; i < config_readers.size(); ++i) table.add(config_readers[i]->triggers(), {Wake::Who::config_reader, i});
   table.add(parsers::memory_report_literals(), {Wake::Who::memory_report, 0});
 
-  std::vector<signatures::Signature> to_check;
-  if (!user_rules.empty()) to_check = rules.rules;
-  auto set = signatures::SignatureSet::compile(std::move(rules.rules), table.literals, out.faults);
-  if (!user_rules.empty() && set && checked) check_user_rules(to_check, set.get(), user_rules, out);
-  if (!user_rules.empty() && !set) {
-    // All faults at once: the rules that are whole are tried on their examples all the same.
-    std::vector<signatures::Signature> whole = to_check;
-    std::erase_if(whole, [&](const signatures::Signature& rule) {
-      return std::any_of(out.faults.begin(), out.faults.end(), [&](const parsers::Error& fault) {
-        return fault.place() && fault.place()->file == rule.place.file && fault.place()->line == rule.place.line;
-      });
-    });
-    std::vector<parsers::Error> told;
-    check_user_rules(to_check, signatures::SignatureSet::compile(std::move(whole), table.literals, told).get(), user_rules, out);
-  }
-  if (!set || !out.faults.empty()) return out;
+  const auto set = signatures::SignatureSet::compile_rest(std::move(rules.rules), table.literals, out.faults);
+  // All faults at once: where there is one already, the rest is looked for, too.
+  if (!user_rules.empty() && (checked || !out.faults.empty())) check_user_rules(*set, complete && rules.complete, user_rules, out);
+  parsers::sort_by_place(out.faults);
+  parsers::sort_by_place(out.notes);
+  if (!out.faults.empty()) return out;
   auto knowledge = std::make_shared<Knowledge>();
-  knowledge->rules = std::move(set);
+  knowledge->rules = set;
   knowledge->wakes = std::move(table.wakes);
   std::vector<signatures::Literal> progress;
   for (const std::string_view literal : parsers::progress_literals()) progress.push_back({std::string(literal), false});

@@ -42,8 +42,15 @@ struct LoadedKnowledge {
 };
 
 // The embedded rules, with the user's rules over them. The user's are linted and their examples run, unless they are loaded to be worked
-// on (`checked` false). All faults at once.
-LoadedKnowledge load_knowledge(std::span<const signatures::RuleFile> user_rules, bool checked = true);
+// on (`checked` false). All faults at once, in order of place; where there is one, the user's are checked whatever `checked` says.
+// `complete` false: there are more files, which could not be read.
+LoadedKnowledge load_knowledge(std::span<const signatures::RuleFile> user_rules, bool checked = true, bool complete = true);
+
+// What lint, the fix catalogue and the examples say of all rules of a set; `complete` as for lint.
+struct CheckedRules {
+  std::vector<parsers::Error> faults, notes;    // as those of LoadedKnowledge
+};
+CheckedRules check_rules(const signatures::SignatureSet& set, bool complete = true);
 
 // Version of this program: "0.1.0".
 std::string program_version();

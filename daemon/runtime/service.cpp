@@ -45,15 +45,11 @@ std::string node_name() {
 }
 
 LoadedKnowledge load_rules(const ServiceConfig& config) {
-  const auto texts = read_rule_files(rule_paths_or_site(config.rules));
-  if (texts.ok()) return load_knowledge(texts->files());
-  LoadedKnowledge out;
-  out.faults.push_back(texts.error());
-  return out;
+  return load_rule_files(rule_paths_or_site(config.rules), {true, false});
 }
 
 void log_errors(LogLevel level, const std::vector<Error>& errors) {
-  for (const Error& error : errors) log_line(level, parsers::error_text(error));
+  for (const Error& error : parsers::first_of_each_file(errors)) log_line(level, parsers::error_text(error));
 }
 
 }  // namespace

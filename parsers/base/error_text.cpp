@@ -1,6 +1,8 @@
 #include "parsers/base/error_text.hpp"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "parsers/base/visible.hpp"
 
@@ -9,6 +11,7 @@ namespace {
 
 // A hostile rule or file name may hold megabytes: the beginning tells enough.
 constexpr std::size_t kShown = 500;
+constexpr std::size_t kShownOfFile = 20;   // faults; whoever reads the first ones mends the rest, too, or asks again
 
 std::string printable(std::string_view text) {
   std::size_t end = std::min(text.size(), kShown);
@@ -56,6 +59,29 @@ std::string error_text(const Error& error) {
 std::string error_text(const std::vector<Error>& errors) {
   std::string out;
   for (const Error& error : errors) out += error_text(error);
+  return out;
+}
+
+void sort_by_place(std::vector<Error>& errors) {
+  const auto key = [](const Error& error) {
+    const Place place = error.place().value_or(Place{});
+    return std::tuple(place.file, place.line, place.column);
+  };
+  std::stable_sort(errors.begin(), errors.end(), [&](const Error& a, const Error& b) { return key(a) < key(b); });
+}
+
+std::vector<Error> first_of_each_file(const std::vector<Error>& errors) {
+  std::map<std::string, std::size_t> count;
+  std::vector<Error> out;
+  const auto file_of = [](const Error& error) { return error.place() ? error.place()->file : std::string(); };
+  for (const Error& error : errors)
+    if (++count[file_of(error)] <= kShownOfFile) out.push_back(error);
+  for (const auto& [file, all] : count) {
+    if (all <= kShownOfFile) continue;
+    Error rest(ErrorCode::limit, "and " + std::to_string(all - kShownOfFile) + " more" + (file.empty() ? "" : " in this file"));
+    const auto last = std::find_if(out.rbegin(), out.rend(), [&, &name = file](const Error& error) { return file_of(error) == name; });
+    out.insert(last.base(), file.empty() ? std::move(rest) : std::move(rest).at(Place{file, {}, {}, {}, {}}));
+  }
   return out;
 }
 

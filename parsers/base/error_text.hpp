@@ -19,6 +19,12 @@ namespace triage::parsers {
 std::string error_text(const Error& error);
 std::string error_text(const std::vector<Error>& errors);
 
+// By file, line and column; errors without a place first, else in the order that they were in.
+void sort_by_place(std::vector<Error>& errors);
+
+// The first ones of each file, so that people can read them, and for the rest of a file one error that counts them.
+std::vector<Error> first_of_each_file(const std::vector<Error>& errors);
+
 // The stable name of a code ("io", "syntax", ...).
 std::string_view error_code_name(ErrorCode code);
 

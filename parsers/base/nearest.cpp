@@ -27,20 +27,23 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-std::string nearest_name(std::string_view name, std::span<const std::string_view> known) {
+std::string_view meant_name(std::string_view name, std::span<const std::string_view> known) {
   std::string_view best;
-  std::string all;
   std::size_t least = kEdits + 1;
-  for (const std::string_view candidate : known) {
-    if (name.size() <= kNameBytes) {
-      if (const std::size_t edits = edit_distance(name, candidate); edits < least) {
-        least = edits;
-        best = candidate;
-      }
+  if (name.size() > kNameBytes) return best;
+  for (const std::string_view candidate : known)
+    if (const std::size_t edits = edit_distance(name, candidate); edits < least) {
+      least = edits;
+      best = candidate;
     }
-    all += (all.empty() ? "" : ", ") + std::string(candidate);
-  }
-  return best.empty() ? "known: " + all : "did you mean '" + std::string(best) + "'?";
+  return best;
+}
+
+std::string nearest_name(std::string_view name, std::span<const std::string_view> known) {
+  if (const std::string_view best = meant_name(name, known); !best.empty()) return "did you mean '" + std::string(best) + "'?";
+  std::string all;
+  for (const std::string_view candidate : known) all += (all.empty() ? "" : ", ") + std::string(candidate);
+  return "known: " + all;
 }
 
 }  // namespace triage::parsers

@@ -12,8 +12,10 @@ namespace triage::parsers {
 // Edits (insert, remove, change one character) from one name to the other: Levenshtein's distance. Time is the product of both lengths.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-// "did you mean 'role'?" for a known name that is at most three edits away, else "known: id, kind, role". A name longer than 64 bytes is
-// like none.
+// The known name that is at most three edits away and nearest; empty if there is none. A name longer than 64 bytes is near none.
+std::string_view meant_name(std::string_view name, std::span<const std::string_view> known);
+
+// "did you mean 'role'?" for the meant name, else "known: id, kind, role".
 std::string nearest_name(std::string_view name, std::span<const std::string_view> known);
 
 // The same for any list of names.

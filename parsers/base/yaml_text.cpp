@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <exception>
+#include <istream>
 #include <optional>
-#include <sstream>
+#include <streambuf>
+#include <unordered_map>
 
 #include "parsers/base/limits.hpp"
 
@@ -56,9 +58,40 @@ struct Stop : std::exception {
   Error error;
 };
 
+// The text as yaml-cpp reads it, some kilobytes at a time, with how much it has taken since the tree last grew: it keeps all of a text or
+// of what stands between brackets before it tells of any, so that a file of '[' alone would take its size in memory two hundred times.
+class Portions : public std::streambuf {
+ public:
+  Portions(std::string text, const Lines& lines) : text_(std::move(text)), lines_(lines) {}
+
+  void grown() { grown_at_ = taken_; }
+
+ protected:
+  int_type underflow() override {
+    if (taken_ - grown_at_ > limits::kYamlPieceBytes) {
+      const auto line = static_cast<std::size_t>(std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(grown_at_), '\n'));
+      throw Stop(Error(ErrorCode::limit, "a text, list or map is too large, or its brackets or quotes are not closed")
+                     .at(lines_.place(line, 0))
+                     .help("at most " + std::to_string(limits::kYamlPieceBytes) + " bytes in one piece"));
+    }
+    if (taken_ == text_.size()) return traits_type::eof();
+    portion_ = text_.substr(taken_, kPortion);
+    taken_ += portion_.size();
+    setg(portion_.data(), portion_.data(), portion_.data() + portion_.size());
+    return traits_type::to_int_type(portion_.front());
+  }
+
+ private:
+  static constexpr std::size_t kPortion = 4096;
+
+  std::string text_, portion_;
+  const Lines& lines_;
+  std::size_t taken_ = 0, grown_at_ = 0;
+};
+
 class TreeBuilder : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(const Lines& lines) : lines_(lines) {}
+  TreeBuilder(const Lines& lines, Portions& portions) : lines_(lines), portions_(portions) {}
 
   YamlNode take() { return std::move(root_); }
 
@@ -95,13 +128,16 @@ class TreeBuilder : public YAML::EventHandler {
     YamlNode node;
     std::optional<std::string> key;
     Place key_place;
+    std::unordered_map<std::string, std::size_t> keys;   // of a map, with their lines
   };
 
   [[noreturn]] void stop(ErrorCode code, std::string what, const YAML::Mark& mark, std::string help) const {
     throw Stop(Error(code, std::move(what)).at(lines_.place(mark)).help(std::move(help)));
   }
 
-  YamlNode node(YamlNode::Kind kind, const YAML::Mark& mark) const {
+  YamlNode node(YamlNode::Kind kind, const YAML::Mark& mark) {
+    portions_.grown();
+    if (++nodes_ > limits::kYamlNodes) stop(ErrorCode::limit, "too many entries in one file", mark, "at most " + std::to_string(limits::kYamlNodes) + ", keys and values counted");
     YamlNode made;
     made.kind = kind;
     made.place = lines_.place(mark);
@@ -111,7 +147,7 @@ class TreeBuilder : public YAML::EventHandler {
   void open(YamlNode::Kind kind, const YAML::Mark& mark) {
     if (stack_.size() >= limits::kYamlDepth) stop(ErrorCode::limit, "nested too deeply", mark, "at most " + std::to_string(limits::kYamlDepth) + " levels");
     if (wants_key()) stop(ErrorCode::syntax, "a key has to be text", mark, "");
-    stack_.push_back({node(kind, mark), std::nullopt, {}});
+    stack_.push_back({node(kind, mark), std::nullopt, {}, {}});
   }
 
   void close() {
@@ -126,9 +162,8 @@ class TreeBuilder : public YAML::EventHandler {
     if (!wants_key()) return put(std::move(made));
     Open& top = stack_.back();
     if (made.kind != YamlNode::Kind::scalar) stop(ErrorCode::syntax, "a key has to be text", mark, "");
-    if (const YamlNode* before = top.node.find(made.scalar))
-      stop(ErrorCode::conflict, "the key '" + made.scalar + "' stands twice", mark,
-           "the first one is at line " + std::to_string(before->key_place.line.value_or(0)));
+    if (const auto [before, fresh] = top.keys.emplace(made.scalar, made.place.line.value_or(0)); !fresh)
+      stop(ErrorCode::conflict, "the key '" + made.scalar + "' stands twice", mark, "the first one is at line " + std::to_string(before->second));
     top.key = std::move(made.scalar);
     top.key_place = std::move(made.place);
   }
@@ -149,6 +184,8 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   const Lines& lines_;
+  Portions& portions_;
+  std::size_t nodes_ = 0;
   std::vector<Open> stack_;
   YamlNode root_;
   int documents_ = 0;
@@ -197,12 +234,11 @@ Result<YamlNode> read_yaml(std::string_view text, std::string file) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   const Lines lines(text, std::move(file));
   if (std::optional<Error> fault = bad_bytes(lines)) return std::move(*fault);
-  TreeBuilder builder(lines);
+  // An open quote at the end of the file is taken by yaml-cpp when a line break comes last, hence the comment.
+  Portions portions(std::string(text) + (text.ends_with('\n') ? "#" : "\n#"), lines);
+  TreeBuilder builder(lines, portions);
   try {
-    // An open quote at the end of the file is taken by yaml-cpp when a line break comes last, hence the comment.
-    std::string closed(text);
-    closed += text.ends_with('\n') ? "#" : "\n#";
-    std::istringstream in(std::move(closed));
+    std::istream in(&portions);
     YAML::Parser parser(in);
     while (parser.HandleNextDocument(builder)) {
     }

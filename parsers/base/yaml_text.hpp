@@ -1,6 +1,6 @@
 // YAML files of ours (rules, fixes, configuration) as a tree in which every key and value knows its place.
 // Refused with a place: doubled keys, tabs in the indentation, control characters, anchors, aliases, tags, keys that are not text,
-// more than one document, nesting deeper than limits::kYamlDepth. The only user of yaml-cpp.
+// more than one document, nesting deeper than limits::kYamlDepth, more than limits::kYamlNodes, a piece of more than limits::kYamlPieceBytes. The only user of yaml-cpp.
 #pragma once
 
 #include <string>

@@ -113,22 +113,6 @@ std::string fill_template(std::string_view text, const std::vector<std::pair<std
   return out;
 }
 
-std::string_view capture_type_name(CaptureType type) {
-  switch (type) {
-    case CaptureType::text: return "text";
-    case CaptureType::integer: return "integer";
-    case CaptureType::number: return "number";
-    case CaptureType::bytes: return "bytes";
-    case CaptureType::rank: return "rank";
-    case CaptureType::local_rank: return "local_rank";
-    case CaptureType::node: return "node";
-    case CaptureType::device: return "device";
-    case CaptureType::pid: return "pid";
-    case CaptureType::time: return "time";
-  }
-  return "text";
-}
-
 std::string fill_sentence(std::string_view text, const std::vector<std::pair<std::string, CaptureValue>>& values) {
   constexpr char kUnknown = '\x01';   // stands in no template: YAML refuses control characters
   std::vector<std::pair<std::string, CaptureValue>> known;

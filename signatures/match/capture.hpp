@@ -15,9 +15,6 @@ namespace triage::signatures {
 // Nothing for a text that is no value of the type: the capture is left out. Numbers may have blanks around and commas inside (1,024).
 std::optional<CaptureValue> read_capture(CaptureType type, std::string_view text);
 
-// As it stands in a rule: "integer", "bytes", ...
-std::string_view capture_type_name(CaptureType type);
-
 // For people: text as it is, bytes as "79.15 GiB".
 std::string capture_text(const CaptureValue& value);
 // For comparison with `expect:` of an example: bytes as decimal number.

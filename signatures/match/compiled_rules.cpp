@@ -14,60 +14,93 @@ namespace {
 using parsers::Error;
 using parsers::ErrorCode;
 
+// Two bytes and more of one line; '\n' may stand in front, for the start of a line, where GramFilter looks for it.
+bool can_be_looked_for(std::string_view literal) {
+  if (literal.size() < LiteralScanner::kLeast) return false;
+  const std::size_t end = literal.find_last_of('\n');
+  return end == std::string_view::npos || (end == 0 && literal.size() >= GramFilter::kLeast);
+}
+
+// What has a fault is told and taken out of the rule (Signature::unread); the rest is compiled.
 class RuleCompiler {
  public:
-  RuleCompiler(const Signature& rule, std::vector<Error>& faults) : rule_(rule), faults_(faults) {}
+  RuleCompiler(Signature& rule, std::vector<Error>& faults) : rule_(rule), faults_(faults) {}
 
   CompiledRule compile() {
     CompiledRule out;
-    std::set<std::string> groups;
-    for (const std::string& pattern : rule_.match) {
+    const bool captures_known = rule_.has_read("captures");
+    take_bad("match", rule_.match, [&](const std::string& pattern) {
       std::unique_ptr<RE2> regex = regular(pattern);
-      if (!regex) continue;
+      if (!regex) return false;
       CompiledPattern compiled;
       for (const auto& [name, number] : regex->NamedCapturingGroups()) {
-        groups.insert(name);
+        groups_.insert(name);
         const auto at = std::find_if(rule_.captures.begin(), rule_.captures.end(), [&, &wanted = name](const Capture& c) { return c.name == wanted; });
-        if (at == rule_.captures.end())
-          fault(ErrorCode::syntax, "the group '" + name + "' has no capture", "name it in 'captures', or write (?:...)");
-        else
+        if (at != rule_.captures.end())
           compiled.groups.emplace_back(static_cast<std::size_t>(at - rule_.captures.begin()), number);
+        else if (captures_known)
+          fault("captures", ErrorCode::syntax, "the group '" + name + "' has no capture", "name it in 'captures', or write (?:...)");
       }
       std::sort(compiled.groups.begin(), compiled.groups.end());
       compiled.regex = std::move(regex);
       out.match.push_back(std::move(compiled));
-    }
-    for (const std::string& pattern : rule_.unless)
-      if (std::unique_ptr<RE2> regex = regular(pattern)) out.unless.push_back(std::move(regex));
-    if (out.match.size() == rule_.match.size()) {
+      return true;
+    });
+    take_bad("unless", rule_.unless, [&](const std::string& pattern) {
+      std::unique_ptr<RE2> regex = regular(pattern);
+      if (!regex) return false;
+      out.unless.push_back(std::move(regex));
+      return true;
+    });
+    if (rule_.has_read("match") && captures_known) {
       for (const Capture& capture : rule_.captures)
-        if (!groups.contains(capture.name)) fault(ErrorCode::syntax, "the capture '" + capture.name + "' has no group", "write (?P<" + capture.name + ">...) in 'match'");
+        if (!groups_.contains(capture.name)) fault("captures", ErrorCode::syntax, "the capture '" + capture.name + "' has no group", "write (?P<" + capture.name + ">...) in 'match'");
     }
-    for (const std::string* text : {&rule_.kind, &rule_.summary, &rule_.help}) check_template(*text);
+    if (captures_known) {
+      check_template("kind", rule_.kind);
+      check_template("summary", rule_.summary);
+      check_template("help", rule_.help);
+    }
+    check_literals();
     check_parser();
     return out;
   }
 
  private:
-  void fault(ErrorCode code, std::string what, std::string help, std::string reason = "") {
-    faults_.push_back(Error(code, "rule '" + rule_.id + "': " + what).at(rule_.place).because(std::move(reason)).help(std::move(help)));
+  void fault(std::string_view key, ErrorCode code, std::string what, std::string help, std::string reason = "") {
+    set_unread(rule_, key);
+    faults_.push_back(Error(code, rule_name(rule_) + ": " + what).at(rule_.place).because(std::move(reason)).help(std::move(help)));
+  }
+
+  // Leaves those texts of the key that can be used.
+  template <class Use>
+  void take_bad(std::string_view key, std::vector<std::string>& texts, Use&& use) {
+    if (std::erase_if(texts, [&](const std::string& text) { return !use(text); }) > 0) set_unread(rule_, key);
   }
 
   std::unique_ptr<RE2> regular(const std::string& pattern) {
     auto regex = std::make_unique<RE2>(pattern, pattern_options());
     if (regex->ok()) return regex;
     if (regex->error_code() == RE2::ErrorPatternTooLarge)
-      fault(ErrorCode::limit, "the pattern needs more memory than " + std::to_string(parsers::limits::kRegexMemoryBytes) + " bytes: " + pattern, "use smaller repetition counts", regex->error());
+      fault("", ErrorCode::limit, "the pattern needs more memory than " + std::to_string(parsers::limits::kRegexMemoryBytes) + " bytes: " + pattern, "use smaller repetition counts", regex->error());
     else
-      fault(ErrorCode::syntax, "the pattern is not valid: " + pattern, "see the syntax of RE2; it has no look-around and no back-references", regex->error());
+      fault("", ErrorCode::syntax, "the pattern is not valid: " + pattern, "see the syntax of RE2; it has no look-around and no back-references", regex->error());
     return nullptr;
   }
 
-  void check_template(const std::string& text) {
+  void check_template(std::string_view key, const std::string& text) {
     for (const std::string_view name : template_names(text)) {
-      const bool known = std::any_of(rule_.captures.begin(), rule_.captures.end(), [&](const Capture& c) { return c.name == name; });
-      if (!known) fault(ErrorCode::syntax, "the text '" + text + "' names no capture with {" + std::string(name) + "}", "name a capture, or leave the braces out");
+      const bool known = groups_.contains(name) || std::any_of(rule_.captures.begin(), rule_.captures.end(), [&](const Capture& c) { return c.name == name; });
+      if (!known) fault(key, ErrorCode::syntax, "the text '" + text + "' names no capture with {" + std::string(name) + "}", "name a capture, or leave the braces out");
     }
+  }
+
+  // Without one of them lines that the rule is for would be missed, so they go together.
+  void check_literals() {
+    const std::size_t before = faults_.size();
+    for (const std::string& literal : rule_.literals)
+      if (!can_be_looked_for(literal)) fault("literals", ErrorCode::syntax, "the literal '" + literal + "' cannot be looked for", "two bytes at least, all on one line");
+    if (faults_.size() != before) rule_.literals.clear();
   }
 
   void check_parser() {
@@ -76,19 +109,14 @@ class RuleCompiler {
     if (std::find(known.begin(), known.end(), rule_.parser) != known.end()) return;
     std::string all;
     for (const std::string_view name : known) all += (all.empty() ? "known: " : ", ") + std::string(name);
-    fault(ErrorCode::not_found, "there is no parser '" + rule_.parser + "'", std::move(all));
+    fault("parser", ErrorCode::not_found, "there is no parser '" + rule_.parser + "'", std::move(all));
+    rule_.parser.clear();
   }
 
-  const Signature& rule_;
+  Signature& rule_;
   std::vector<Error>& faults_;
+  std::set<std::string, std::less<>> groups_;   // of the patterns that are valid
 };
-
-// Two bytes and more of one line; '\n' may stand in front, for the start of a line, where GramFilter looks for it.
-bool can_be_looked_for(std::string_view literal) {
-  if (literal.size() < LiteralScanner::kLeast) return false;
-  const std::size_t end = literal.find_last_of('\n');
-  return end == std::string_view::npos || (end == 0 && literal.size() >= GramFilter::kLeast);
-}
 
 class IndexBuilder {
  public:
@@ -124,15 +152,13 @@ RE2::Options pattern_options() {
   return options;
 }
 
-CompiledRules::CompiledRules(std::span<const Signature> signatures, std::span<const std::string_view> extra, std::vector<Error>& faults) : extra_count_(extra.size()) {
+CompiledRules::CompiledRules(std::span<Signature> signatures, std::span<const std::string_view> extra, std::vector<Error>& faults) : extra_count_(extra.size()) {
   std::set<std::string_view> ids;
   IndexBuilder loud, quiet;
   for (std::uint32_t i = 0; i < signatures.size(); ++i) {
-    const Signature& rule = signatures[i];
-    if (!ids.insert(rule.id).second) faults.push_back(Error(ErrorCode::conflict, "the id '" + rule.id + "' stands twice").at(rule.place));
-    const std::size_t before = faults.size();
+    Signature& rule = signatures[i];
+    if (rule.has_read("id") && !ids.insert(rule.id).second) faults.push_back(Error(ErrorCode::conflict, "the id '" + rule.id + "' stands twice").at(rule.place));
     rules_.push_back(RuleCompiler(rule, faults).compile());
-    if (faults.size() != before) continue;
     const std::optional<std::vector<Literal>> own = rule_literals(rule);
     if (!own) {
       (rule.role == Role::advice ? always_advice_ : always_).push_back(i);
@@ -140,7 +166,7 @@ CompiledRules::CompiledRules(std::span<const Signature> signatures, std::span<co
     }
     for (const Literal& literal : *own) {
       if (!can_be_looked_for(literal.text))
-        faults.push_back(Error(ErrorCode::syntax, "rule '" + rule.id + "': the literal '" + literal.text + "' cannot be looked for").at(rule.place).help("two bytes at least, all on one line"));
+        faults.push_back(Error(ErrorCode::syntax, rule_name(rule) + ": the literal '" + literal.text + "' cannot be looked for").at(rule.place).help("two bytes at least, all on one line"));
       else
         (rule.role == Role::advice ? quiet : loud).add(literal).first.push_back(i);
     }

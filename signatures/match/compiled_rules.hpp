@@ -39,8 +39,8 @@ struct LiteralIndex {
 
 class CompiledRules {
  public:
-  // Appends all faults. Useful only when there were none.
-  CompiledRules(std::span<const Signature> signatures, std::span<const std::string_view> extra, std::vector<parsers::Error>& faults);
+  // Appends all faults, and takes out of the signatures what has one (Signature::unread): what is left is compiled.
+  CompiledRules(std::span<Signature> signatures, std::span<const std::string_view> extra, std::vector<parsers::Error>& faults);
 
   const CompiledRule& rule(std::uint32_t index) const { return rules_[index]; }
   // What the pass over all bytes looks for: literals of all rules but those of advice, and the extra literals.

@@ -80,10 +80,16 @@ SignatureSet::~SignatureSet() = default;
 std::shared_ptr<const SignatureSet> SignatureSet::compile(std::vector<Signature> signatures, std::span<const std::string_view> extra_literals,
                                                           std::vector<parsers::Error>& faults) {
   const std::size_t before = faults.size();
+  std::shared_ptr<const SignatureSet> set = compile_rest(std::move(signatures), extra_literals, faults);
+  const bool whole = std::all_of(set->signatures_.begin(), set->signatures_.end(), [](const Signature& rule) { return rule.unread.empty(); });
+  return whole && faults.size() == before ? set : nullptr;
+}
+
+std::shared_ptr<const SignatureSet> SignatureSet::compile_rest(std::vector<Signature> signatures, std::span<const std::string_view> extra_literals,
+                                                               std::vector<parsers::Error>& faults) {
   std::shared_ptr<SignatureSet> set(new SignatureSet);
   set->signatures_ = std::move(signatures);
   set->compiled_ = std::make_unique<CompiledRules>(set->signatures_, extra_literals, faults);
-  if (faults.size() != before) return nullptr;
   return set;
 }
 

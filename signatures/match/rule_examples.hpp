@@ -9,7 +9,8 @@
 namespace triage::signatures {
 
 // One error for each example that does not fire its rule with the expected captures (in a text of several lines: on any line) and for
-// each counter-example that does, at the example's place and with the reason.
+// each counter-example that does, at the example's place and with the reason. Rules with
+// faults (Signature::unread) are judged by what was read of them.
 std::vector<parsers::Error> check_examples(const SignatureSet& set);
 
 }  // namespace triage::signatures

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
 
+#include "parsers/base/error_text.hpp"
 #include "parsers/base/text.hpp"
 #include "signatures/match/attempt.hpp"
 #include "signatures/match/background.hpp"
@@ -86,47 +88,60 @@ bool unbounded_head(std::string_view pattern) {
 
 class Linter {
  public:
-  explicit Linter(std::span<const Signature> rules) : rules_(rules) {}
+  Linter(const SignatureSet& set, bool complete) : set_(set), rules_(set.signatures()), complete_(complete) {}
 
   std::vector<Error> run() {
+    for (const Signature& rule : rules_)
+      if (rule.has_read("id")) by_id_.emplace(rule.id, &rule);
     for (const Signature& rule : rules_) one(rule);
     shadows();
-    std::stable_sort(out_.begin(), out_.end(), [](const Error& a, const Error& b) { return std::pair(a.place()->file, a.place()->line) < std::pair(b.place()->file, b.place()->line); });
+    parsers::sort_by_place(out_);
     return std::move(out_);
   }
 
  private:
   void fault(const Signature& rule, const std::string& what, std::string help, std::string reason = "", ErrorCode code = ErrorCode::conflict) {
-    out_.push_back(Error(code, "rule '" + rule.id + "': " + what).at(rule.place).because(std::move(reason)).help(std::move(help)));
+    out_.push_back(Error(code, rule_name(rule) + ": " + what).at(rule.place).because(std::move(reason)).help(std::move(help)));
   }
   void grave(const Signature& rule, const std::string& what, std::string help, std::string reason = "") {
     fault(rule, what, std::move(help), std::move(reason), ErrorCode::syntax);
   }
 
+  // What was not read is not judged: its fault is told.
   void one(const Signature& rule) {
-    if (!id_form(rule.id)) grave(rule, "the id is not of the form family.name", "lower case a-z, 0-9 and _, at least one dot");
-    if (const std::string reason = kind_fault(rule); !reason.empty()) grave(rule, "the kind '" + rule.kind + "' is not known", "the kinds stand in docs/signatures.md", reason);
+    const auto lacks = [&](std::string_view key, bool empty) { return empty && rule.has_read(key); };
+    if (rule.has_read("id") && !id_form(rule.id)) grave(rule, "the id is not of the form family.name", "lower case a-z, 0-9 and _, at least one dot");
+    if (const std::string reason = rule.has_read("kind") ? kind_fault(rule) : ""; !reason.empty())
+      grave(rule, "the kind '" + rule.kind + "' is not known", "the kinds stand in docs/signatures.md", reason);
     literals(rule);
     for (const std::string& pattern : rule.match)
       if (unbounded_head(pattern)) fault(rule, "a pattern starts with '.*'", "leave it out: patterns match anywhere in the message", pattern);
-    if (rule.examples.empty()) fault(rule, "there is no example", "add a real line to 'examples'");
-    if (rule.counter_examples.empty()) fault(rule, "there is no counter-example", "add a line that looks alike but must not fire to 'counter_examples'");
-    if (rule.sources.empty()) fault(rule, "there is no source", "name the program and file that print the text in 'sources'");
-    if (!rule.ends.empty() && rule.role != Role::progress) grave(rule, "'ends' stands in a rule that is no progress", "give it the role progress");
+    if (lacks("examples", rule.examples.empty())) fault(rule, "there is no example", "add a real line to 'examples'");
+    if (lacks("counter_examples", rule.counter_examples.empty())) fault(rule, "there is no counter-example", "add a line that looks alike but must not fire to 'counter_examples'");
+    if (lacks("sources", rule.sources.empty())) fault(rule, "there is no source", "name the program and file that print the text in 'sources'");
+    if (!rule.ends.empty() && rule.has_read("role") && rule.role != Role::progress) grave(rule, "'ends' stands in a rule that is no progress", "give it the role progress");
     for (const std::string& id : rule.ends)
-      if (std::none_of(rules_.begin(), rules_.end(), [&](const Signature& other) { return other.id == id; })) grave(rule, "it ends '" + id + "', which is no rule", "name the id of a rule");
-    if (rule.role == Role::root && rule.fixes.empty() && rule.help.empty()) fault(rule, "a root has neither fixes nor help", "say what to change or to check");
+      if (complete_ && !rule_of(id)) grave(rule, "it ends '" + id + "', which is no rule", "name the id of a rule");
+    if (rule.has_read("role") && rule.role == Role::root && lacks("fixes", rule.fixes.empty()) && lacks("help", rule.help.empty()))
+      fault(rule, "a root has neither fixes nor help", "say what to change or to check");
   }
 
   void literals(const Signature& rule) {
+    if (!rule.has_read("match") || !rule.has_read("literals")) return;
     const std::optional<std::vector<Literal>> all = rule_literals(rule);
-    if (!all && rule.no_literal.empty()) return fault(rule, "no literal stands in every match", "make the pattern more specific, write 'literals', or say why not in 'no_literal'");
-    if (!all) return;
+    const bool excused = !rule.no_literal.empty() || !rule.has_read("no_literal");
+    if (!all && !excused) return fault(rule, "no literal stands in every match", "make the pattern more specific, write 'literals', or say why not in 'no_literal'");
+    if (!all || excused) return;
     for (const Literal& literal : *all) {
-      if (literal.text.size() < kUsableLiteral && rule.no_literal.empty()) fault(rule, "the literal '" + literal.text + "' is too short", "at least 4 bytes, or say why not in 'no_literal'");
-      if (rule.role != Role::advice && rule.role != Role::progress && rule.role != Role::fact && rule.no_literal.empty() && background_count(literal.text) > 0)
+      if (literal.text.size() < kUsableLiteral) fault(rule, "the literal '" + literal.text + "' is too short", "at least 4 bytes, or say why not in 'no_literal'");
+      if (rule.role != Role::advice && rule.role != Role::progress && rule.role != Role::fact && background_count(literal.text) > 0)
         fault(rule, "the literal '" + literal.text + "' stands in healthy logs", "choose a rarer one in 'literals', make the pattern more specific, or say in 'no_literal' why not");
     }
+  }
+
+  // Whether what it fires on, and what that means, is as it was written.
+  static bool fires_as_written(const Signature& rule) {
+    return std::all_of(kFiring.begin(), kFiring.end(), [&](const std::string_view key) { return rule.has_read(key); });
   }
 
   // One line, one cause: two roots of different kinds on the same example leave the answer to chance, unless one of the kinds only says
@@ -137,7 +152,8 @@ class Linter {
       const auto own = std::find_if(line.findings.begin(), line.findings.end(), [&](const Finding& f) { return f.rule == rule.id; });
       if (own == line.findings.end()) continue;
       for (const Finding& other : line.findings)
-        if (other.role == Role::root && !related(own->kind, other.kind) && told.insert(other.rule).second && !blamed_on_user(rule, rule_of(other.rule), line.text))
+        if (other.role == Role::root && other.rule != rule.id && !related(own->kind, other.kind) && counts(other.rule) && told.insert(other.rule).second &&
+            !blamed_on_user(rule, rule_of(other.rule), line.text))
           fault(rule, "its example also fires '" + other.rule + "' of kind '" + other.kind + "'", "guard one of the two with 'unless', or make it stricter", line.text);
     }
   }
@@ -149,8 +165,12 @@ class Linter {
 
   // Null if there is none.
   const Signature* rule_of(const std::string& id) const {
-    const auto found = std::find_if(rules_.begin(), rules_.end(), [&](const Signature& r) { return r.id == id; });
-    return found == rules_.end() ? nullptr : &*found;
+    const auto found = by_id_.find(id);
+    return found == by_id_.end() ? nullptr : found->second;
+  }
+  bool counts(const std::string& id) const {
+    const Signature* const rule = rule_of(id);
+    return rule && fires_as_written(*rule);
   }
 
   // A user's rule, often one over a shipped rule whose guards it left out, that fires on what a shipped rule is for: the fault is told at the
@@ -170,16 +190,14 @@ class Linter {
 
   // A rule is shadowed when each of its examples also fires another rule of the same kind and role: it adds nothing.
   void shadows() {
-    std::vector<Error> faults;
-    const auto set = SignatureSet::compile({rules_.begin(), rules_.end()}, {}, faults);
-    if (!set) return;
     for (const Signature& rule : rules_) {
+      if (!rule.has_read("id") || !fires_as_written(rule)) continue;
       std::vector<std::string> others;
       std::set<std::string> told;
       bool first = true;
       for (const Example& example : rule.examples) {
         std::vector<std::string> here;
-        const std::vector<LineTrial> lines = try_text(*set, example.text);
+        const std::vector<LineTrial> lines = try_text(set_, example.text);
         overlaps(rule, lines, told);
         for (const LineTrial& line : lines)
           for (const Finding& finding : line.findings) here.push_back(finding.rule);
@@ -189,19 +207,24 @@ class Linter {
       }
       for (const std::string& id : others) {
         const Signature* const other = rule_of(id);
-        if (other && other->id != rule.id && other->kind == rule.kind && other->role == rule.role && !blamed_on_user(rule, other, rule.examples.front().text))
+        if (other && other->id != rule.id && fires_as_written(*other) && other->kind == rule.kind && other->role == rule.role && !blamed_on_user(rule, other, rule.examples.front().text))
           fault(rule, "each of its examples also fires '" + id + "', of the same kind and role", "join the two rules, or make one of them stricter");
       }
     }
   }
 
+  static constexpr std::array<std::string_view, 5> kFiring = {"match", "unless", "within", "role", "kind"};
+
+  const SignatureSet& set_;
   std::span<const Signature> rules_;
+  bool complete_;
+  std::map<std::string, const Signature*, std::less<>> by_id_;
   std::vector<Error> out_;
 };
 
 }  // namespace
 
-std::vector<Error> lint(std::span<const Signature> rules) { return Linter(rules).run(); }
+std::vector<Error> lint(const SignatureSet& set, bool complete) { return Linter(set, complete).run(); }
 
 bool is_grave(const Error& fault) { return fault.code() == ErrorCode::syntax; }
 

@@ -2,16 +2,16 @@
 // something to do about a root, and a reason to exist beside the other rules.
 #pragma once
 
-#include <span>
 #include <vector>
 
 #include "parsers/base/result.hpp"
-#include "signatures/match/signature.hpp"
+#include "signatures/match/matcher.hpp"
 
 namespace triage::signatures {
 
-// All faults, in the order of the rules. Rules with patterns that RE2 refuses are left to SignatureSet::compile.
-std::vector<parsers::Error> lint(std::span<const Signature> rules);
+// All faults, in order of place; of rules with faults (Signature::unread) what does not follow from those. `complete` false: there are
+// rules that are not in the set, so an id that is not there may well be one.
+std::vector<parsers::Error> lint(const SignatureSet& set, bool complete = true);
 
 // Does this fault make answers wrong (an id or kind that does not exist), or is the rule only poorer than it should be?
 bool is_grave(const parsers::Error& fault);

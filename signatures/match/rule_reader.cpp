@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -20,25 +21,6 @@ using parsers::Place;
 using parsers::YamlNode;
 using Kind = YamlNode::Kind;
 
-template <class T>
-using Names = std::vector<std::pair<std::string_view, T>>;
-
-const Names<Role>& roles() {
-  static const Names<Role> names = {{"root", Role::root}, {"cascade", Role::cascade}, {"confirmation", Role::confirmation}, {"handled", Role::handled},
-                                    {"advice", Role::advice}, {"progress", Role::progress}, {"fact", Role::fact}};
-  return names;
-}
-const Names<Within>& withins() {
-  static const Names<Within> names = {{"any", Within::any}, {"line", Within::line}, {"exception", Within::exception}, {"block", Within::block}, {"kernel", Within::kernel}};
-  return names;
-}
-const Names<CaptureType>& capture_types() {
-  static const Names<CaptureType> names = {{"text", CaptureType::text}, {"integer", CaptureType::integer}, {"number", CaptureType::number}, {"bytes", CaptureType::bytes},
-                                           {"rank", CaptureType::rank}, {"local_rank", CaptureType::local_rank}, {"node", CaptureType::node},
-                                           {"device", CaptureType::device}, {"pid", CaptureType::pid}, {"time", CaptureType::time}};
-  return names;
-}
-
 constexpr std::array<std::string_view, 22> kKeys = {"id", "kind", "role", "version", "match", "literals", "unless", "within", "captures", "parser", "fixes", "ends", "summary",
                                                     "help", "weight", "sources", "no_literal", "examples", "counter_examples", "disable", "line", "expect"};
 constexpr std::size_t kRuleKeys = 19;  // of kKeys; then "disable" (user files) and the keys of an example
@@ -47,7 +29,7 @@ constexpr std::size_t kRuleKeys = 19;  // of kKeys; then "disable" (user files) 
 struct RuleEntry {
   Signature rule;
   bool disable = false;
-  bool good = true;
+  bool usable = true;   // a rule, or a whole order to disable one
 };
 
 class EntryReader {
@@ -58,31 +40,43 @@ class EntryReader {
     out_.rule.place = node_.place;
     if (node_.kind != Kind::map) {
       fault(ErrorCode::syntax, "a rule has to be a map of keys", node_.place, "write '- id: ...'");
+      out_.usable = false;
       return std::move(out_);
     }
     for (const auto& [key, value] : node_.entries) read_key(key, value);
-    if (out_.rule.id.empty() && !node_.find("id")) fault(ErrorCode::syntax, "the rule has no id", node_.place, "add 'id: family.name'");
-    if (!out_.disable) {
-      for (const std::string_view key : {"kind", "role", "match"})
-        if (!node_.find(key)) fault(ErrorCode::syntax, "the rule '" + out_.rule.id + "' has no " + std::string(key), node_.place, "add '" + std::string(key) + ":'");
-    } else if (node_.entries.size() > 2) {
-      fault(ErrorCode::syntax, "a disabled rule has only its id", node_.place, "keep 'id' and 'disable: true'");
+    if (!out_.rule.has_read("literals")) out_.rule.literals.clear();   // a part of them would hide lines that the rule is for
+    const bool disables = user_ && node_.find("disable");
+    missing("id", "the rule has no id", "add 'id: family.name'");
+    if (!disables) {
+      for (const std::string key : {"kind", "role", "match"}) missing(key, rule_name(out_.rule) + " has no " + key, "add '" + key + ":'");
+    } else {
+      key_ = "disable";
+      if (node_.entries.size() > 2) fault(ErrorCode::syntax, "a disabled rule has only its id", node_.place, "keep 'id' and 'disable: true'");
+      out_.usable = out_.disable && out_.rule.unread.empty();
     }
     return std::move(out_);
   }
 
  private:
   void fault(ErrorCode code, std::string what, const Place& place, std::string help = "") {
-    out_.good = false;
+    set_unread(out_.rule, key_);
     faults_.push_back(Error(code, std::move(what)).at(place).help(std::move(help)));
+  }
+
+  // A key that is misspelt, and told as that, is not missing.
+  void missing(const std::string& key, std::string what, std::string help) {
+    if (node_.find(key) || !out_.rule.has_read(key)) return;
+    key_ = key;
+    fault(ErrorCode::syntax, std::move(what), node_.place, std::move(help));
   }
 
   void read_key(const std::string& key, const YamlNode& value) {
     Signature& rule = out_.rule;
+    key_ = key;
     if (key == "id") rule.id = text(key, value);
     else if (key == "kind") rule.kind = text(key, value);
-    else if (key == "role") rule.role = name(key, value, roles(), Role::root);
-    else if (key == "within") rule.within = name(key, value, withins(), Within::any);
+    else if (key == "role") rule.role = name(key, value, role_names(), Role::root);
+    else if (key == "within") rule.within = name(key, value, within_names(), Within::any);
     else if (key == "version") version(value);
     else if (key == "weight") weight(value);
     else if (key == "match") rule.match = texts(key, value);
@@ -99,8 +93,11 @@ class EntryReader {
     else if (key == "examples") rule.examples = examples(key, value, true);
     else if (key == "counter_examples") rule.counter_examples = examples(key, value, false);
     else if (key == "disable" && user_) out_.disable = flag(value);
-    else
-      fault(ErrorCode::syntax, "unknown key '" + key + "'", value.key_place, parsers::nearest_name(key, std::span(kKeys).first(user_ ? kRuleKeys + 1 : kRuleKeys)));
+    else {
+      const auto known = std::span(kKeys).first(user_ ? kRuleKeys + 1 : kRuleKeys);
+      key_ = parsers::meant_name(key, known);
+      fault(ErrorCode::syntax, "unknown key '" + key + "'", value.key_place, parsers::nearest_name(key, known));
+    }
   }
 
   std::string text(const std::string& key, const YamlNode& value) {
@@ -113,18 +110,24 @@ class EntryReader {
   }
 
   std::vector<std::string> texts(const std::string& key, const YamlNode& value) {
-    if (value.kind == Kind::scalar) return {text(key, value)};
+    std::vector<std::string> out;
+    const auto add = [&](const YamlNode& one) {
+      if (std::string written = text(key, one); !written.empty()) out.push_back(std::move(written));
+    };
+    if (value.kind == Kind::scalar) {
+      add(value);
+      return out;
+    }
     if (value.kind != Kind::list || value.items.empty()) {
       fault(ErrorCode::syntax, "'" + key + "' has to be text or a list of texts", value.place);
-      return {};
+      return out;
     }
-    std::vector<std::string> out;
-    for (const YamlNode& item : value.items) out.push_back(text(key, item));
+    for (const YamlNode& item : value.items) add(item);
     return out;
   }
 
   template <class T>
-  T name(const std::string& key, const YamlNode& value, const Names<T>& names, T otherwise) {
+  T name(const std::string& key, const YamlNode& value, Names<T> names, T otherwise) {
     const std::string written = text(key, value);
     std::vector<std::string_view> known;
     for (const auto& [known_name, meaning] : names) {
@@ -158,18 +161,23 @@ class EntryReader {
 
   void captures(const YamlNode& value) {
     if (value.kind != Kind::map) return fault(ErrorCode::syntax, "'captures' has to be a map from a group's name to its type", value.place);
-    for (const auto& [group, type] : value.entries) out_.rule.captures.push_back({group, name("captures." + group, type, capture_types(), CaptureType::text)});
+    for (const auto& [group, type] : value.entries) out_.rule.captures.push_back({group, name("captures." + group, type, capture_type_names(), CaptureType::text)});
   }
 
+  // Those without a fault.
   std::vector<Example> examples(const std::string& key, const YamlNode& value, bool with_expect) {
     std::vector<Example> out;
-    if (value.kind == Kind::scalar) {
-      out.push_back({text(key, value), {}, value.place});
-    } else if (value.kind == Kind::list) {
-      for (const YamlNode& item : value.items) out.push_back(example(key, item, with_expect));
-    } else {
+    const auto add = [&](const YamlNode& one) {
+      const std::size_t before = faults_.size();
+      Example made = example(key, one, with_expect);
+      if (faults_.size() == before) out.push_back(std::move(made));
+    };
+    if (value.kind == Kind::list)
+      for (const YamlNode& item : value.items) add(item);
+    else if (value.kind == Kind::scalar)
+      add(value);
+    else
       fault(ErrorCode::syntax, "'" + key + "' has to be a list", value.place);
-    }
     return out;
   }
 
@@ -199,40 +207,53 @@ class EntryReader {
   const YamlNode& node_;
   bool user_;
   std::vector<Error>& faults_;
+  std::string key_;   // that is being read
   RuleEntry out_;
 };
 
-// All entries of all files; ids are unique over them.
-std::vector<RuleEntry> read_entries(std::span<const RuleFile> files, bool user, std::vector<Error>& faults) {
-  std::vector<RuleEntry> out;
+// All entries of all files. `complete`: none of them was left out for a fault of its file.
+struct Entries {
+  std::vector<RuleEntry> list;
+  bool complete = true;
+};
+
+Entries read_entries(std::span<const RuleFile> files, bool user, std::vector<Error>& faults) {
+  Entries out;
   std::map<std::string, Place, std::less<>> seen;
   for (const RuleFile& file : files) {
     parsers::Result<YamlNode> tree = parsers::read_yaml(file.text, file.name);
     if (!tree) {
       faults.push_back(std::move(tree).error());
+      out.complete = false;
       continue;
     }
     if (tree->kind == Kind::null) continue;
     if (tree->kind != Kind::list) {
       faults.push_back(Error(ErrorCode::syntax, "a rule file has to be a list of rules").at(tree->place).help("start each rule with '- id: ...'"));
+      out.complete = false;
       continue;
     }
     for (const YamlNode& node : tree->items) {
-      if (out.size() >= parsers::limits::kRules) {
+      if (out.list.size() >= parsers::limits::kRules) {
         faults.push_back(Error(ErrorCode::limit, "more than " + std::to_string(parsers::limits::kRules) + " rules").at(node.place));
+        out.complete = false;
         return out;
       }
       RuleEntry entry = EntryReader(node, user, faults).read();
-      if (!entry.rule.id.empty()) {
+      if (!entry.usable) {
+        out.complete = false;
+        continue;
+      }
+      if (entry.rule.has_read("id")) {
         const auto [before, fresh] = seen.emplace(entry.rule.id, entry.rule.place);
         if (!fresh) {
+          set_unread(entry.rule, "id");
           faults.push_back(Error(ErrorCode::conflict, "the id '" + entry.rule.id + "' stands twice")
                                .at(entry.rule.place)
                                .help("the first one is at " + before->second.file + ":" + std::to_string(before->second.line.value_or(0))));
-          continue;
         }
       }
-      if (entry.good) out.push_back(std::move(entry));
+      out.list.push_back(std::move(entry));
     }
   }
   return out;
@@ -242,7 +263,9 @@ std::vector<RuleEntry> read_entries(std::span<const RuleFile> files, bool user, 
 
 ReadRules read_rules(std::span<const RuleFile> files) {
   ReadRules out;
-  for (RuleEntry& entry : read_entries(files, false, out.faults)) out.rules.push_back(std::move(entry.rule));
+  Entries entries = read_entries(files, false, out.faults);
+  for (RuleEntry& entry : entries.list) out.rules.push_back(std::move(entry.rule));
+  out.complete = entries.complete;
   return out;
 }
 
@@ -254,18 +277,25 @@ std::vector<RuleFile> embedded_rule_files() {
 
 ReadRules override_rules(std::vector<Signature> shipped, std::span<const RuleFile> user) {
   ReadRules out;
+  Entries entries = read_entries(user, true, out.faults);
+  out.complete = entries.complete;
   out.rules = std::move(shipped);
-  for (RuleEntry& entry : read_entries(user, true, out.faults)) {
-    const auto at = std::find_if(out.rules.begin(), out.rules.end(), [&](const Signature& rule) { return rule.id == entry.rule.id; });
-    if (entry.disable && at == out.rules.end())
+  std::map<std::string, std::size_t, std::less<>> places;
+  for (std::size_t i = 0; i < out.rules.size(); ++i) places.emplace(out.rules[i].id, i);
+  std::vector<std::size_t> disabled;
+  for (RuleEntry& entry : entries.list) {
+    const auto at = entry.rule.has_read("id") ? places.find(entry.rule.id) : places.end();
+    if (entry.disable && at != places.end())
+      disabled.push_back(at->second);
+    else if (entry.disable && entry.rule.unread.empty() && entries.complete)
       out.faults.push_back(Error(ErrorCode::not_found, "there is no rule '" + entry.rule.id + "' to disable").at(entry.rule.place));
-    else if (entry.disable)
-      out.rules.erase(at);
-    else if (at != out.rules.end())
-      *at = std::move(entry.rule);
-    else
+    else if (at != places.end())
+      out.rules[at->second] = std::move(entry.rule);
+    else if (!entry.disable)
       out.rules.push_back(std::move(entry.rule));
   }
+  std::sort(disabled.begin(), disabled.end(), std::greater<>());
+  for (const std::size_t at : disabled) out.rules.erase(out.rules.begin() + static_cast<std::ptrdiff_t>(at));
   return out;
 }
 

@@ -20,11 +20,12 @@ struct RuleFile {
 };
 
 struct ReadRules {
-  std::vector<Signature> rules;
+  std::vector<Signature> rules;        // all, also those with faults: Signature::unread says what of them is not to be judged
   std::vector<parsers::Error> faults;  // all of them, in order of the files, each with its place
+  bool complete = true;                // false: there are more rules, in a file or an entry that could not be read at all
 };
 
-// Rules that have faults are left out of `rules`. Faults: syntax, unknown key (with the nearest one), wrong type, missing key, doubled id.
+// Faults: syntax, unknown key (with the nearest one), wrong type, missing key, doubled id.
 ReadRules read_rules(std::span<const RuleFile> files);
 
 // The rules compiled into the program (signatures/rules/**/*.yaml), as files to read.

@@ -1,7 +1,9 @@
 // Signature: one rule of the database, as read from YAML. A value; compiled by SignatureSet (matcher.hpp).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -52,10 +54,24 @@ struct Signature {
   std::vector<std::string> sources;
   std::string no_literal; // why the rule has no usable literal (lint)
   std::vector<Example> examples, counter_examples;
+  std::vector<std::string> unread;   // keys whose value has a fault, or that a misspelt key was meant for: nothing is judged by them
   parsers::Place place;
+
+  bool has_read(std::string_view key) const { return std::find(unread.begin(), unread.end(), key) == unread.end(); }
 };
+
+void set_unread(Signature& rule, std::string_view key);   // an empty key changes nothing
+std::string rule_name(const Signature& rule);             // "rule 'torch.cuda.oom'", or "the rule" of one without an id
+
+// Values and how they are written in a rule; one table for each, read in both directions.
+template <class T>
+using Names = std::span<const std::pair<std::string_view, T>>;
+Names<Role> role_names();
+Names<Within> within_names();
+Names<CaptureType> capture_type_names();
 
 std::string_view role_name(Role role);
 std::string_view within_name(Within within);
+std::string_view capture_type_name(CaptureType type);   // "integer", "bytes", ...
 
 }  // namespace triage::signatures

@@ -72,6 +72,7 @@ class Reader {
           const std::string& value = found->second.value;
           if (value.empty() || value == "None" || value == "null" || value == "auto") continue;
           wrong(std::string(key_info(key).name) + ": " + std::string(name) + " is '" + value.substr(0, 40) + "', not a whole number that can be");
+          variable_ = variable_ || value.starts_with('$');
           return true;
         }
     }
@@ -95,9 +96,8 @@ class Reader {
       return text;
     };
     if (!wrong_.empty()) {
-      const std::string text = join(wrong_);
-      Error error(ErrorCode::conflict, "the model's shape cannot be: " + text);
-      if (text.find("'$") == std::string::npos) return error;
+      Error error(ErrorCode::conflict, "the model's shape cannot be: " + join(wrong_));
+      if (!variable_) return error;
       return std::move(error).help("variables of a shell script are not filled in: give the command as it ran (bash -x prints it)");
     }
     if (!missing_.empty())
@@ -109,6 +109,7 @@ class Reader {
   const RunConfig& config_;
   Assumptions& assumptions_;
   std::vector<std::string> missing_, wrong_;
+  bool variable_ = false;   // one of the wrong values is a variable of a shell
 };
 
 void read_attention(const RunConfig& config, Reader& read, ModelShape& shape) {

@@ -193,6 +193,12 @@ bool saves_checkpoint(const parsers::Frame& frame) {
   return one_of(frame.function, kCheckpoint) || (frame.function == "save" && about_checkpoints(frame.file));
 }
 
+bool asks_checkpoint_writer(const parsers::Frame& frame) {
+  constexpr std::array<string_view, 4> kFiles = {"dist_checkpointing/strategies/async_utils.py", "dist_checkpointing/strategies/filesystem_async.py", "checkpointing/async_ckpt/",
+                                                 "distributed/checkpoint/_async_process_executor.py"};
+  return std::any_of(kFiles.begin(), kFiles.end(), [&](const string_view file) { return parsers::contains(frame.file, file); });
+}
+
 bool reads_checkpoint(const parsers::Frame& frame) {
   constexpr std::array<string_view, 16> kReaders = {
       "load_state_dict", "_load_state_dict", "load_checkpoint", "_load_checkpoint", "_load_base_checkpoint", "load_dist_checkpointing",

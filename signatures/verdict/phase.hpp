@@ -24,5 +24,7 @@ std::vector<parsers::Frame> frames_in_text(std::string_view text);
 bool reads_checkpoint(const parsers::Frame& frame);
 // Whether it writes one.
 bool saves_checkpoint(const parsers::Frame& frame);
+// Whether it is code that hands a checkpoint to a process of its own, or waits for that one.
+bool asks_checkpoint_writer(const parsers::Frame& frame);
 
 }  // namespace triage::signatures

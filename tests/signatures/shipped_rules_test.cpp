@@ -9,6 +9,7 @@
 #include "signatures/match/rule_examples.hpp"
 #include "signatures/match/rule_lint.hpp"
 #include "signatures/match/rule_reader.hpp"
+#include "signatures/plan/rule_fixes.hpp"
 
 using namespace triage;
 using namespace triage::signatures;
@@ -33,8 +34,22 @@ TEST_CASE("the shipped rules compile and their examples hold") {
 }
 
 TEST_CASE("the shipped rules are lint clean") {
-  const ReadRules read = read_rules(embedded_rule_files());
-  const std::vector<parsers::Error> faults = lint(read.rules);
+  std::vector<parsers::Error> broken;
+  const std::vector<parsers::Error> faults = lint(*SignatureSet::compile_rest(read_rules(embedded_rule_files()).rules, {}, broken));
   INFO(parsers::error_text(faults));
   CHECK(faults.empty());
+}
+
+TEST_CASE("the fixes that shipped rules name are in the catalogue, and one that is not is told with what was meant") {
+  const auto catalogue = read_catalogue(embedded_fixes()).fixes;
+  auto rules = read_rules(embedded_rule_files()).rules;
+  const std::vector<parsers::Error> faults = unknown_fixes(rules, catalogue);
+  INFO(parsers::error_text(faults));
+  CHECK(faults.empty());
+  rules.resize(1);
+  rules[0].fixes = {"recompute", "recompute.full_uniform", "recompute.full_unifrom", "micro_bach"};
+  const std::vector<parsers::Error> told = unknown_fixes(rules, catalogue);
+  REQUIRE(told.size() == 2);
+  CHECK(told[0].help_text() == "did you mean 'recompute.full_uniform'?");
+  CHECK(told[1].help_text() == "did you mean 'micro_batch'?");
 }

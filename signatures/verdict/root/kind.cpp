@@ -34,10 +34,25 @@ void kind_of_reader_fault(const Case& c, Diagnosis& d) {
 void kind_of_loader_fault(const Case& c, Diagnosis& d) {
   const Finding& f = *c.root.finding;
   const auto& frames = d.root.frames;
-  if (f.rule != "data.empty" || exception_name(f) != "StopIteration" || frames.empty() || !frames.back().function.starts_with("_load_library")) return;
+  if (f.rule != "data.empty" || exception_name(f) != "StopIteration" || frames.empty()) return;
+  if (!frames.back().function.starts_with("_load_library") || !parsers::contains(frames.back().file, "transformer_engine")) return;
   d.kind = "env.import";
   d.fix_hints.push_back("config.install");
   d.reasons.push_back("it was raised while a package looks for its own compiled library: that part is not installed, or was built for another framework");
+}
+
+// Megatron's and NVIDIA's asynchronous saving ask queues of helper processes (multiprocessing.Manager, the persistent writer): EOFError there
+// says that such a helper ended, no peer. Sources: NVIDIA/Megatron-LM: core/dist_checkpointing/strategies/{filesystem_async,async_utils}.py,
+// NVIDIA/nvidia-resiliency-ext: checkpointing/async_ckpt, pytorch/pytorch: distributed/checkpoint/_async_process_executor.py.
+void kind_of_lost_writer(const Case& c, Diagnosis& d) {
+  const auto& frames = d.root.frames;
+  const std::string name = exception_name(*c.root.finding);
+  const bool pipe = name == "EOFError" || name == "BrokenPipeError" || name == "ConnectionResetError";
+  if (c.root.finding->rule != "python.peer_closed" || !pipe || !std::any_of(frames.begin(), frames.end(), asks_checkpoint_writer)) return;
+  d.kind = "proc.exit";
+  d.phase = Phase::checkpoint;
+  d.reasons.push_back("it was raised where the training asks the process that writes its checkpoint in the background: that process ended, no other rank");
+  d.fix_hints.push_back("host");
 }
 
 // Semaphores and shared tensors of Python's multiprocessing are files of /dev/shm.
@@ -142,6 +157,7 @@ void kind_of_host_memory(const Case& c, Diagnosis& d) {
 void refine_kind(const Case& c, Diagnosis& d) {
   kind_of_reader_fault(c, d);
   kind_of_loader_fault(c, d);
+  kind_of_lost_writer(c, d);
   kind_of_process(c, d);
   kind_of_host_memory(c, d);
 }

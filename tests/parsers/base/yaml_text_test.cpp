@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <ctime>
 #include <string>
 
 #include "parsers/base/error_text.hpp"
@@ -96,6 +97,34 @@ TEST_CASE("depth and size are limited") {
   const auto large = read_yaml(std::string(limits::kRuleFileBytes + 1, ' '), "f");
   REQUIRE_FALSE(large.ok());
   CHECK(large.error().code() == ErrorCode::limit);
+}
+
+TEST_CASE("what makes yaml-cpp hold a whole file is refused before it is read") {
+  for (const std::string& part : {std::string("["), std::string("{"), std::string("[1,"), std::string("[a: "), std::string("'x "), std::string("\"x "), std::string("x ")}) {
+    CAPTURE(part);
+    std::string text = "- id: a\n  m: ";
+    while (text.size() < limits::kRuleFileBytes - part.size()) text += part;
+    const auto refused = read_yaml(text, "f");
+    REQUIRE_FALSE(refused.ok());
+    INFO(error_text(refused.error()));
+    CHECK(refused.error().code() == ErrorCode::limit);
+    CHECK(refused.error().place()->line == 2u);
+  }
+}
+
+TEST_CASE("a map of 90,000 keys is read in linear time, and more entries than the limit are refused") {
+  std::string keys, items;
+  for (int i = 0; i < 90'000; ++i) keys += "key" + std::to_string(i) + ": 1\n";
+  const auto start = std::clock();
+  const auto read = read_yaml(keys, "f");
+  CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < 5);   // 12 s and more when each key was compared with all before it
+  REQUIRE(read.ok());
+  CHECK(read->entries.size() == 90'000);
+  const auto doubled = read_yaml(keys + "key7: 2\n", "f");
+  REQUIRE_FALSE(doubled.ok());
+  CHECK(doubled.error().help_text() == "the first one is at line 8");
+  for (std::size_t i = 0; i <= limits::kYamlNodes; ++i) items += "- 1\n";
+  CHECK(read_yaml(items, "f").error().code() == ErrorCode::limit);
 }
 
 TEST_CASE("any cut of a file is a tree or an error, never more") {

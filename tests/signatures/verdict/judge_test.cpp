@@ -262,14 +262,33 @@ TEST_CASE("a launcher that was told to end is an end, although it says so as a w
 }
 
 TEST_CASE("StopIteration of a package that looks for its own library is no end of the data") {
-  for (const auto& [function, kind] : {std::pair("_load_library", "env.import"), std::pair("__next__", "data.empty")}) {
+  const std::string te = "/usr/lib/python3/dist-packages/transformer_engine/pytorch/__init__.py";
+  for (const auto& [function, file, kind] : {std::tuple("_load_library", te, "env.import"), std::tuple("__next__", te, "data.empty"),
+                                             std::tuple("_load_library_of_samples", std::string("/train/data.py"), "data.empty")}) {
     const std::string named = function;
     CAPTURE(named);
     const auto f = with_frames(finding("data.empty", "data.empty", Role::root, 15, "StopIteration"), "StopIteration", "",
-                               {{"/usr/lib/python3/dist-packages/transformer_engine/pytorch/__init__.py", 58, function, ""}});
+                               {{file, 58, function, ""}});
     const auto j = judge_one(source("a.log", {f}));
     REQUIRE(j.diagnoses.size() == 1);
     CHECK(j.diagnoses[0].kind == kind);
+  }
+}
+
+TEST_CASE("the end of a pipe to the process that writes checkpoints is that process's end, and of any other pipe a peer's") {
+  const std::string connection = "/usr/lib/python3.12/multiprocessing/connection.py";
+  for (const auto& [file, function, kind] : {std::tuple("/opt/megatron-lm/megatron/core/dist_checkpointing/strategies/filesystem_async.py", "retrieve_write_results", "proc.exit"),
+                                             std::tuple("/opt/nvidia_resiliency_ext/checkpointing/async_ckpt/core.py", "is_current_async_call_done", "proc.exit"),
+                                             std::tuple("/usr/lib/python3/dist-packages/torch/distributed/checkpoint/_async_process_executor.py", "_wait_for_response", "proc.exit"),
+                                             std::tuple("/train/manager.py", "get", "dist.peer_closed")}) {
+    const std::string named = file;
+    CAPTURE(named);
+    const auto f = with_frames(finding("python.peer_closed", "dist.peer_closed", Role::cascade, 15, "EOFError"), "EOFError", "",
+                               {{file, 58, function, ""}, {connection, 399, "_recv", ""}});
+    const auto j = judge_one(source("a.log", {f}));
+    REQUIRE(j.diagnoses.size() == 1);
+    CHECK(j.diagnoses[0].kind == kind);
+    CHECK((j.diagnoses[0].phase == Phase::checkpoint) == (std::string(kind) == "proc.exit"));
   }
 }
 
