@@ -21,6 +21,10 @@ bool can_be_looked_for(std::string_view literal) {
   return end == std::string_view::npos || (end == 0 && literal.size() >= GramFilter::kLeast);
 }
 
+Error literal_fault(const Signature& rule, const std::string& literal) {
+  return Error(ErrorCode::syntax, rule_name(rule) + ": the literal '" + literal + "' cannot be looked for").at(rule.place).help("two bytes at least, all on one line");
+}
+
 // What has a fault is told and taken out of the rule (Signature::unread); the rest is compiled.
 class RuleCompiler {
  public:
@@ -99,8 +103,10 @@ class RuleCompiler {
   void check_literals() {
     const std::size_t before = faults_.size();
     for (const std::string& literal : rule_.literals)
-      if (!can_be_looked_for(literal)) fault("literals", ErrorCode::syntax, "the literal '" + literal + "' cannot be looked for", "two bytes at least, all on one line");
-    if (faults_.size() != before) rule_.literals.clear();
+      if (!can_be_looked_for(literal)) faults_.push_back(literal_fault(rule_, literal));
+    if (faults_.size() == before) return;
+    set_unread(rule_, "literals");
+    rule_.literals.clear();
   }
 
   void check_parser() {
@@ -166,7 +172,7 @@ CompiledRules::CompiledRules(std::span<Signature> signatures, std::span<const st
     }
     for (const Literal& literal : *own) {
       if (!can_be_looked_for(literal.text))
-        faults.push_back(Error(ErrorCode::syntax, rule_name(rule) + ": the literal '" + literal.text + "' cannot be looked for").at(rule.place).help("two bytes at least, all on one line"));
+        faults.push_back(literal_fault(rule, literal.text));
       else
         (rule.role == Role::advice ? quiet : loud).add(literal).first.push_back(i);
     }

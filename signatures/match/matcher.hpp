@@ -22,8 +22,9 @@ class CompiledRules;   // compiled_rules.hpp
 
 class SignatureSet {
  public:
-  // Null when there are faults, or were while the rules were read; all of them are appended: bad pattern, pattern over limits::kRegexMemoryBytes, unknown parser, capture
-  // without a group, group without a capture, unknown {capture} in a text, doubled id, a literal that no pass can look for.
+  // Null when there are faults, or were while the rules were read; all of them are appended: bad pattern, pattern over
+  // limits::kRegexMemoryBytes, unknown parser, capture without a group, group without a capture, unknown {capture} in a text, doubled id,
+  // a literal that no pass can look for.
   // `extra_literals` (2 bytes and more) make candidates too: what other readers wait for. Their index comes back in Candidate::extra.
   static std::shared_ptr<const SignatureSet> compile(std::vector<Signature> signatures, std::span<const std::string_view> extra_literals,
                                                      std::vector<parsers::Error>& faults);

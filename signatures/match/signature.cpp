@@ -38,6 +38,7 @@ std::string_view name_in(Names<T> names, T value) {
 void set_unread(Signature& rule, std::string_view key) {
   if (!key.empty() && rule.has_read(key)) rule.unread.emplace_back(key);
 }
+
 std::string rule_name(const Signature& rule) { return rule.id.empty() ? "the rule" : "rule '" + rule.id + "'"; }
 
 Names<Role> role_names() { return kRoles; }

@@ -14,11 +14,11 @@ std::vector<parsers::Error> unknown_fixes(std::span<const Signature> rules, std:
     ids.insert(fix.id);
     families.insert(fix.family);
   }
+  const std::vector<std::string_view> known(ids.begin(), ids.end());
   std::vector<parsers::Error> out;
   for (const Signature& rule : rules)
     for (const std::string& name : rule.fixes) {
       if (ids.contains(name) || families.contains(name)) continue;
-      const std::vector<std::string_view> known(ids.begin(), ids.end());
       const std::string_view meant = parsers::meant_name(name, known);
       out.push_back(parsers::Error(parsers::ErrorCode::not_found, rule_name(rule) + ": there is no fix '" + name + "'")
                         .at(rule.place)

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "parsers/base/text.hpp"
+#include "signatures/verdict/exits.hpp"
 
 namespace triage::signatures {
 namespace {
@@ -280,7 +281,7 @@ class Splitter {
 
   static bool mild(const Finding& f) {
     if (parsers::contains(f.text, "NCCL WARN")) return false;
-    if (parsers::contains(f.text, "death signal, shutting down workers")) return false;   // torch's agent raises it again after this line
+    if (told_to_end(f)) return false;
     return f.level == parsers::Level::warning || f.level == parsers::Level::info || f.level == parsers::Level::debug;
   }
 

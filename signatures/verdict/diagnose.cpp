@@ -1,11 +1,8 @@
 #include "signatures/verdict/diagnose.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <set>
 
-#include "parsers/base/limits.hpp"
 #include "parsers/base/text.hpp"
 #include "signatures/verdict/collective.hpp"
 #include "signatures/verdict/dump_finding.hpp"

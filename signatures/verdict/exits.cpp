@@ -109,6 +109,8 @@ std::string ending_text(const Ending& ending) {
   return ending.code ? "exit code " + std::to_string(*ending.code) : "unknown exit status";
 }
 
+bool told_to_end(const Finding& finding) { return parsers::contains(finding.text, "death signal, shutting down workers"); }
+
 bool killed(const std::vector<Item>& items) {
   for (const auto* failure : table_entries(items))
     if (failure->exit_code && (*failure->exit_code == -9 || *failure->exit_code == 137)) return true;

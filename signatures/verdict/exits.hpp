@@ -31,6 +31,7 @@ std::optional<Ending> ending_of(const Finding& finding);
 std::string kind_of_ending(const Ending& ending);      // proc.sigkill, ..., proc.exit
 std::string ending_text(const Ending& ending);         // "signal 9 (SIGKILL)", "exit code 1"
 
+bool told_to_end(const Finding& finding);              // torchrun's "Received 15 death signal, shutting down workers": raised again after it
 bool killed(const std::vector<Item>& items);           // some process ended by SIGKILL
 // The launcher's own "Sending process N closing signal": from this line on, SIGTERM and SIGKILL are its clean-up.
 std::optional<std::uint64_t> closing_line(const std::vector<Item>& items, std::size_t source);

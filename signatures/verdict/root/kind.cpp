@@ -132,12 +132,6 @@ void kind_of_process(const Case& c, Diagnosis& d) {
   if (const auto ending = ending_of(f)) {
     if (kind_is(d.kind, "proc") || f.role != Role::root) d.kind = kind_of_ending(*ending);
     d.reasons.push_back("a process ended with " + ending_text(*ending) + ", and no line says why");
-    if (const auto* exit = std::get_if<parsers::ProcessExit>(&f.event)) {
-      if (!d.root.rank) d.root.rank = exit->rank;
-      if (!d.root.local_rank) d.root.local_rank = exit->local_rank;
-      if (!d.root.pid) d.root.pid = exit->pid;
-      if (d.root.node.empty()) d.root.node = exit->node;
-    }
   }
 }
 

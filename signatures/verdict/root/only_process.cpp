@@ -6,7 +6,6 @@
 #include "parsers/base/text.hpp"
 #include "signatures/verdict/dump_finding.hpp"
 #include "signatures/verdict/exits.hpp"
-#include "signatures/verdict/root_cause.hpp"
 
 namespace triage::signatures {
 namespace {
@@ -41,7 +40,7 @@ bool several_crashed(const Case& c) {
 // A launcher names the processes that it ends and the one that failed: more than one ran here. Its own signal is no rank's.
 bool several_ended(const Case& c) {
   const auto& f = *c.root.finding;
-  if (f.rule == "torchrun.hangup" || parsers::contains(f.text, "death signal, shutting down workers")) return true;
+  if (f.rule == "torchrun.hangup" || told_to_end(f)) return true;
   std::set<std::int64_t> children;
   for (const Finding& other : c.sources[c.root.source].findings) {
     if (other.line < f.line || (other.rule != "launcher.kills_children" && other.rule != "torchrun.closing_signal" && other.rule != "torchrun.failed")) continue;

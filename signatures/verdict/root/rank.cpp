@@ -176,7 +176,7 @@ void rank_from_tables(const Case& c, Diagnosis& d) {
 void find_rank(const Case& c, bool recorded, Diagnosis& d) {
   const auto& f = *c.root.finding;
   if (d.collective && d.collective->culprit_ranks.size() == 1) {
-    if (d.root.rank != d.collective->culprit_ranks.front()) d.root.rank = d.collective->culprit_ranks.front();
+    d.root.rank = d.collective->culprit_ranks.front();
     return;
   }
   if (d.collective && recorded && !d.collective->culprit_ranks.empty()) {   // several: the one whose dump is shown
@@ -205,10 +205,9 @@ void find_rank(const Case& c, bool recorded, Diagnosis& d) {
   if (!d.root.rank && !d.root.local_rank) rank_of_signal(c, d);
   if (!d.root.rank && !d.root.local_rank) rank_of_mpirun(c, d);
   if (!d.root.rank && !d.root.local_rank) rank_of_spawned(c, d);
+  if (!d.root.rank) d.root.rank = rank_in_text(f.text);
   if (d.root.rank) return;
-  d.root.rank = rank_in_text(f.text);
-  if (d.root.rank) return;
-  if (!d.root.rank) d.root.rank = c.sources[c.root.source].source.rank;
+  d.root.rank = c.sources[c.root.source].source.rank;
   if (!d.root.rank) {
     std::set<int> ranks;
     for (const Item* other : c.choice.same)
