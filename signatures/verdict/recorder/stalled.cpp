@@ -18,10 +18,11 @@ constexpr std::array<std::string_view, 6> kRooted = {"broadcast", "reduce", "gat
 // A collective that needs all ranks is complete on another member, so this rank took part in it; that it has not seen it complete says
 // that its device broke (events that cannot be asked) or that its watchdog and recorder stand still.
 void stalled_collectives(const RecordedJob& job, StalledRanks& out) {
-  for (const auto& [call, holders] : job.collectives()) {
+  for (const auto& open : job.collectives()) {   // clang 14 takes no structured binding into a lambda
+    const auto& holders = open.second;
     if (one_of(holders.front().op->name, kRooted)) continue;
     const auto members = job.members(job.group_of(holders.front()));
-    if (std::none_of(members.begin(), members.end(), [&](std::size_t n) { return job.completed(n, call.first, call.second); })) continue;
+    if (std::none_of(members.begin(), members.end(), [&](std::size_t n) { return job.completed(n, open.first.first, open.first.second); })) continue;
     for (const OpenCall& holder : holders) {
       Stall& stall = out[holder.node];
       ++stall.calls;
