@@ -36,7 +36,7 @@ void check_user_rules(const signatures::SignatureSet& set, bool complete, std::s
   for (const signatures::RuleFile& file : user) names.insert(file.name);
   const auto keep = [&](std::vector<parsers::Error>&& from, std::vector<parsers::Error>& to) {
     for (parsers::Error& fault : from)
-      if (fault.place() && names.contains(fault.place()->file)) to.push_back(std::move(fault));
+      if (!fault.place() || names.contains(fault.place()->file)) to.push_back(std::move(fault));
   };
   CheckedRules checked = check_rules(set, complete);
   keep(std::move(checked.faults), out.faults);
@@ -55,9 +55,11 @@ const std::vector<signatures::CatalogueFix>& Knowledge::fixes() const {
 
 CheckedRules check_rules(const signatures::SignatureSet& set, bool complete) {
   CheckedRules out;
-  for (parsers::Error& fault : signatures::lint(set, complete)) (signatures::is_grave(fault) ? out.faults : out.notes).push_back(std::move(fault));
+  signatures::TrialBudget budget(set);
+  append(out.faults, signatures::check_examples(set, budget));
+  for (parsers::Error& fault : signatures::lint(set, budget, complete)) (signatures::is_grave(fault) ? out.faults : out.notes).push_back(std::move(fault));
   append(out.faults, signatures::unknown_fixes(set.signatures(), signatures::read_catalogue(signatures::embedded_fixes()).fixes));
-  append(out.faults, signatures::check_examples(set));
+  if (budget.used_up()) out.faults.push_back(budget.fault());
   return out;
 }
 

@@ -1,6 +1,9 @@
 #include "signatures/match/attempt.hpp"
 
+#include <time.h>
+
 #include <algorithm>
+#include <map>
 
 #include "parsers/base/text.hpp"
 #include "parsers/records/prefix.hpp"
@@ -52,8 +55,8 @@ Attempt try_rule(const SignatureSet& set, std::uint32_t index, const parsers::Re
   const auto unless = std::find_if(compiled.unless.begin(), compiled.unless.end(), [&](const auto& regex) { return matches(*regex); });
   if (unless != compiled.unless.end()) return {Attempt::End::unless, "silenced by its own 'unless': " + (*unless)->pattern(), {}};
   Attempt out{Attempt::End::matched, match->regex->pattern(), {}};
-  std::vector<re2::StringPiece> parts(static_cast<std::size_t>(match->regex->NumberOfCapturingGroups()) + 1);
-  match->regex->Match(message, 0, message.size(), RE2::UNANCHORED, parts.data(), static_cast<int>(parts.size()));
+  std::vector<re2::StringPiece> parts(static_cast<std::size_t>(match->wanted));
+  match->regex->Match(message, 0, message.size(), RE2::UNANCHORED, parts.data(), match->wanted);
   for (const auto& [capture, number] : match->groups) {
     const re2::StringPiece& part = parts[static_cast<std::size_t>(number)];
     if (part.data() != nullptr) out.groups.emplace_back(capture, std::string(part.data(), part.size()));
@@ -61,7 +64,32 @@ Attempt try_rule(const SignatureSet& set, std::uint32_t index, const parsers::Re
   return out;
 }
 
-std::vector<LineTrial> try_text(const SignatureSet& set, std::string_view text) {
+TrialBudget::TrialBudget(const SignatureSet& set, std::chrono::nanoseconds limit) : set_(set), limit_(limit), start_(now()), steps_(set.signatures().size(), 0) {}
+
+std::chrono::nanoseconds TrialBudget::now() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+bool TrialBudget::take(std::uint32_t rule, std::size_t bytes) {
+  steps_[rule] += (set_.compiled().rule(rule).instructions + 1) * (bytes + 1);
+  constexpr std::uint64_t kLook = 256;   // the clock is a system call
+  if (!used_up_ && ++taken_ % kLook == 0) used_up_ = now() - start_ > limit_;
+  return !used_up_;
+}
+
+parsers::Error TrialBudget::fault() const {
+  std::map<std::string_view, std::uint64_t> of_file;
+  std::uint64_t all = 1;
+  for (std::size_t i = 0; i < steps_.size(); ++i) of_file[set_.signatures()[i].place.file] += steps_[i], all += steps_[i];
+  const auto most = std::max_element(of_file.begin(), of_file.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return parsers::Error(parsers::ErrorCode::limit, "not all examples were tried: that takes more than " + std::to_string(std::chrono::duration_cast<std::chrono::seconds>(limit_).count()) + " s")
+      .because(most == of_file.end() ? "" : "the patterns of " + std::string(most->first) + " take " + std::to_string(most->second * 100 / all) + " % of it")
+      .help("a pattern needs a literal that stands in few lines, and small repetition counts; an example needs the decisive lines only");
+}
+
+std::vector<LineTrial> try_text(const SignatureSet& set, std::string_view text, TrialBudget* budget) {
   // The set outlives the call; Matcher wants a shared owner.
   Matcher matcher(std::shared_ptr<const SignatureSet>(std::shared_ptr<const SignatureSet>(), &set));
   parsers::Peeler peeler(kYear);
@@ -76,7 +104,10 @@ std::vector<LineTrial> try_text(const SignatureSet& set, std::string_view text) 
     trial.message = record.message;
     trial.context = context_of(record);
     find_literals(set, trial);
-    for (const std::uint32_t rule : trial.rules) trial.attempts.push_back(try_rule(set, rule, record, trial.context));
+    for (const std::uint32_t rule : trial.rules) {
+      if (budget && !budget->take(rule, record.message.size())) return out;
+      trial.attempts.push_back(try_rule(set, rule, record, trial.context));
+    }
     matcher.match(record, trial.context, trial.rules, trial.findings);
     line.offset += part.size() + 1;
     ++line.number;

@@ -1,11 +1,14 @@
 // One rule tried on one record, with the reason of the answer. For explanations and examples; Matcher is the fast way.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "parsers/base/limits.hpp"
+#include "parsers/base/result.hpp"
 #include "parsers/records/record.hpp"
 #include "signatures/match/match.hpp"
 #include "signatures/match/matcher.hpp"
@@ -31,7 +34,28 @@ struct LineTrial {
   std::vector<Attempt> attempts;       // one for each of `rules`
   std::vector<Finding> findings;
 };
-// All lines with or without literals, in order.
-std::vector<LineTrial> try_text(const SignatureSet& set, std::string_view text);
+// What trying the rules of a set on all their examples may cost: limits::kRuleTrialSeconds of this thread's processor time, so that a busy
+// machine refuses no rules. The set must outlive it.
+class TrialBudget {
+ public:
+  explicit TrialBudget(const SignatureSet& set, std::chrono::nanoseconds limit = std::chrono::seconds(parsers::limits::kRuleTrialSeconds));
+  // To be called before a rule is tried on so many bytes. False: used up, and what is not yet tried must not be judged.
+  bool take(std::uint32_t rule, std::size_t bytes);
+  bool used_up() const { return used_up_; }
+  // What to tell when it is used up; without a place, since it is nobody's alone.
+  parsers::Error fault() const;
+
+ private:
+  static std::chrono::nanoseconds now();
+
+  const SignatureSet& set_;
+  std::chrono::nanoseconds limit_, start_;
+  std::vector<std::uint64_t> steps_;   // of each rule, instructions times bytes: only to tell where the time went
+  std::uint64_t taken_ = 0;
+  bool used_up_ = false;
+};
+
+// All lines with or without literals, in order. Stops when the budget is used up.
+std::vector<LineTrial> try_text(const SignatureSet& set, std::string_view text, TrialBudget* budget = nullptr);
 
 }  // namespace triage::signatures

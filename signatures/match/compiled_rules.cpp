@@ -46,6 +46,8 @@ class RuleCompiler {
           fault("captures", ErrorCode::syntax, "the group '" + name + "' has no capture", "name it in 'captures', or write (?:...)");
       }
       std::sort(compiled.groups.begin(), compiled.groups.end());
+      for (const auto& [capture, number] : compiled.groups) compiled.wanted = std::max(compiled.wanted, number + 1);
+      out.instructions += instructions(*regex);
       compiled.regex = std::move(regex);
       out.match.push_back(std::move(compiled));
       return true;
@@ -53,6 +55,7 @@ class RuleCompiler {
     take_bad("unless", rule_.unless, [&](const std::string& pattern) {
       std::unique_ptr<RE2> regex = regular(pattern);
       if (!regex) return false;
+      out.instructions += instructions(*regex);
       out.unless.push_back(std::move(regex));
       return true;
     });
@@ -82,10 +85,18 @@ class RuleCompiler {
     if (std::erase_if(texts, [&](const std::string& text) { return !use(text); }) > 0) set_unread(rule_, key);
   }
 
+  static std::uint64_t instructions(const RE2& regex) { return static_cast<std::uint64_t>(regex.ProgramSize()); }
+
   std::unique_ptr<RE2> regular(const std::string& pattern) {
     auto regex = std::make_unique<RE2>(pattern, pattern_options());
-    if (regex->ok()) return regex;
-    if (regex->error_code() == RE2::ErrorPatternTooLarge)
+    if (regex->ok() && regex->ProgramSize() <= parsers::limits::kRegexInstructions && regex->NumberOfCapturingGroups() <= parsers::limits::kRegexGroups) return regex;
+    if (regex->ok() && regex->ProgramSize() > parsers::limits::kRegexInstructions)
+      fault("", ErrorCode::limit, "the pattern compiles to " + std::to_string(regex->ProgramSize()) + " instructions: " + pattern, "use smaller repetition counts, or several patterns",
+            "the limit is " + std::to_string(parsers::limits::kRegexInstructions));
+    else if (regex->ok())
+      fault("", ErrorCode::limit, "the pattern has " + std::to_string(regex->NumberOfCapturingGroups()) + " groups: " + pattern, "write (?:...) where the text is not wanted",
+            "the limit is " + std::to_string(parsers::limits::kRegexGroups));
+    else if (regex->error_code() == RE2::ErrorPatternTooLarge)
       fault("", ErrorCode::limit, "the pattern needs more memory than " + std::to_string(parsers::limits::kRegexMemoryBytes) + " bytes: " + pattern, "use smaller repetition counts", regex->error());
     else
       fault("", ErrorCode::syntax, "the pattern is not valid: " + pattern, "see the syntax of RE2; it has no look-around and no back-references", regex->error());

@@ -24,11 +24,13 @@ RE2::Options pattern_options();
 struct CompiledPattern {
   std::unique_ptr<RE2> regex;
   std::vector<std::pair<std::size_t, int>> groups;
+  int wanted = 0;   // submatches to ask for: 1 + the highest group; 0: none
 };
 
 struct CompiledRule {
   std::vector<CompiledPattern> match;
   std::vector<std::unique_ptr<RE2>> unless;
+  std::uint64_t instructions = 0;   // of all its patterns: what a byte of text costs at most
 };
 
 // Literals and whose they are, by the literal's index.

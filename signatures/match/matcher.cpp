@@ -199,9 +199,8 @@ void Matcher::match(const parsers::Record& record, Context context, std::span<co
     if (!within_holds(rule.within, context)) continue;
     const CompiledRule& patterns = compiled.rule(index);
     for (const CompiledPattern& pattern : patterns.match) {
-      const int groups = pattern.groups.empty() ? 0 : 1 + pattern.regex->NumberOfCapturingGroups();
-      scratch.groups.resize(static_cast<std::size_t>(groups));
-      if (!pattern.regex->Match(message, 0, message.size(), RE2::UNANCHORED, scratch.groups.data(), groups)) continue;
+      scratch.groups.resize(static_cast<std::size_t>(pattern.wanted));
+      if (!pattern.regex->Match(message, 0, message.size(), RE2::UNANCHORED, scratch.groups.data(), pattern.wanted)) continue;
       const bool silenced = std::any_of(patterns.unless.begin(), patterns.unless.end(), [&](const auto& regex) { return RE2::PartialMatch(message, *regex); });
       if (silenced) break;
       Scratch::Matched& made = scratch.matched.emplace_back();

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "parsers/base/text.hpp"
-#include "signatures/match/attempt.hpp"
 #include "signatures/match/capture.hpp"
 
 namespace triage::signatures {
@@ -80,14 +79,15 @@ void check_types(const std::vector<LineTrial>& lines, std::uint32_t index, const
 
 }  // namespace
 
-std::vector<Error> check_examples(const SignatureSet& set) {
+std::vector<Error> check_examples(const SignatureSet& set, TrialBudget& budget) {
   std::vector<Error> out;
   for (std::uint32_t i = 0; i < set.signatures().size(); ++i) {
     const Signature& rule = set.signatures()[i];
     // What a fault elsewhere in the rule may have caused is not told.
     const bool may_fail = rule.has_read("match"), may_fire = rule.has_read("unless") && rule.has_read("within");
     for (const Example& example : rule.examples) {
-      const std::vector<LineTrial> lines = try_text(set, example.text);
+      const std::vector<LineTrial> lines = try_text(set, example.text, &budget);
+      if (budget.used_up()) return out;
       if (const Finding* finding = fired(lines, i, rule.id)) {
         if (!rule.has_read("captures") || !rule.has_read("id")) continue;
         check_captures(*finding, example, rule, out);
@@ -97,9 +97,12 @@ std::vector<Error> check_examples(const SignatureSet& set) {
       }
     }
     if (!may_fire) continue;
-    for (const Example& example : rule.counter_examples)
-      if (fired(try_text(set, example.text), i, rule.id))
+    for (const Example& example : rule.counter_examples) {
+      const bool fires = fired(try_text(set, example.text, &budget), i, rule.id);
+      if (budget.used_up()) return out;
+      if (fires)
         out.push_back(Error(ErrorCode::conflict, rule_name(rule) + " fires on its counter-example").at(example.place).help("add an 'unless', or make the pattern stricter"));
+    }
   }
   return out;
 }

@@ -9,7 +9,6 @@
 
 #include "parsers/base/error_text.hpp"
 #include "parsers/base/text.hpp"
-#include "signatures/match/attempt.hpp"
 #include "signatures/match/background.hpp"
 #include "signatures/match/literal.hpp"
 #include "signatures/match/rule_reader.hpp"
@@ -88,13 +87,14 @@ bool unbounded_head(std::string_view pattern) {
 
 class Linter {
  public:
-  Linter(const SignatureSet& set, bool complete) : set_(set), rules_(set.signatures()), complete_(complete) {}
+  Linter(const SignatureSet& set, TrialBudget& budget, bool complete) : set_(set), rules_(set.signatures()), budget_(budget), complete_(complete) {}
 
   std::vector<Error> run() {
     for (const Signature& rule : rules_)
       if (rule.has_read("id")) by_id_.emplace(rule.id, &rule);
     for (const Signature& rule : rules_) one(rule);
     shadows();
+    tell_blamed();
     parsers::sort_by_place(out_);
     return std::move(out_);
   }
@@ -173,13 +173,29 @@ class Linter {
     return rule && fires_as_written(*rule);
   }
 
+  // What a user's rule also fires on: the first shipped rule, its example's line, and all of them.
+  struct Blame {
+    const Signature* first = nullptr;
+    std::string line;
+    std::set<const Signature*> rules;
+  };
+
   // A user's rule, often one over a shipped rule whose guards it left out, that fires on what a shipped rule is for: the fault is told at the
   // user's rule, since that is the one to change.
   bool blamed_on_user(const Signature& rule, const Signature* other, const std::string& line) {
     if (!shipped(rule) || !other || shipped(*other)) return false;
-    fault(*other, "it also fires on an example of the shipped rule '" + rule.id + "'",
-          "add an 'unless' (a rule that replaces a shipped one needs its guards, too), make the pattern stricter, or disable '" + rule.id + "'", line);
+    Blame& blame = blamed_.try_emplace(other, Blame{&rule, line, {}}).first->second;
+    blame.rules.insert(&rule);
     return true;
+  }
+
+  // Once a rule, however many shipped ones it meets.
+  void tell_blamed() {
+    for (const auto& [rule, blame] : blamed_) {
+      const std::string more = blame.rules.size() > 1 ? " and on some of " + std::to_string(blame.rules.size() - 1) + " more" : "";
+      fault(*rule, "it also fires on an example of the shipped rule '" + blame.first->id + "'" + more,
+            "add an 'unless' (a rule that replaces a shipped one needs its guards, too), make the pattern stricter, or disable '" + blame.first->id + "'", blame.line);
+    }
   }
 
   static bool related(const std::string& a, const std::string& b) {
@@ -197,7 +213,8 @@ class Linter {
       bool first = true;
       for (const Example& example : rule.examples) {
         std::vector<std::string> here;
-        const std::vector<LineTrial> lines = try_text(set_, example.text);
+        const std::vector<LineTrial> lines = try_text(set_, example.text, &budget_);
+        if (budget_.used_up()) return;
         overlaps(rule, lines, told);
         for (const LineTrial& line : lines)
           for (const Finding& finding : line.findings) here.push_back(finding.rule);
@@ -217,14 +234,16 @@ class Linter {
 
   const SignatureSet& set_;
   std::span<const Signature> rules_;
+  TrialBudget& budget_;
   bool complete_;
+  std::map<const Signature*, Blame> blamed_;
   std::map<std::string, const Signature*, std::less<>> by_id_;
   std::vector<Error> out_;
 };
 
 }  // namespace
 
-std::vector<Error> lint(const SignatureSet& set, bool complete) { return Linter(set, complete).run(); }
+std::vector<Error> lint(const SignatureSet& set, TrialBudget& budget, bool complete) { return Linter(set, budget, complete).run(); }
 
 bool is_grave(const Error& fault) { return fault.code() == ErrorCode::syntax; }
 

@@ -28,14 +28,18 @@ TEST_CASE("the shipped rules compile and their examples hold") {
   INFO(parsers::error_text(faults));
   REQUIRE(set);
   CHECK(set->literals().size() >= 300);
-  const std::vector<parsers::Error> examples = check_examples(*set);
+  TrialBudget budget(*set);
+  const std::vector<parsers::Error> examples = check_examples(*set, budget);
   INFO(parsers::error_text(examples));
   CHECK(examples.empty());
+  CHECK_FALSE(budget.used_up());
 }
 
 TEST_CASE("the shipped rules are lint clean") {
   std::vector<parsers::Error> broken;
-  const std::vector<parsers::Error> faults = lint(*SignatureSet::compile_rest(read_rules(embedded_rule_files()).rules, {}, broken));
+  const auto set = SignatureSet::compile_rest(read_rules(embedded_rule_files()).rules, {}, broken);
+  TrialBudget budget(*set);
+  const std::vector<parsers::Error> faults = lint(*set, budget);
   INFO(parsers::error_text(faults));
   CHECK(faults.empty());
 }

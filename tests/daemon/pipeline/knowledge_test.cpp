@@ -36,6 +36,12 @@ std::string rule(std::string id, const std::vector<std::pair<std::string, std::s
   return out;
 }
 
+std::string many_groups(int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += "(a)";
+  return out;
+}
+
 std::vector<std::string> told(const std::vector<parsers::Error>& errors) {
   std::vector<std::string> out;
   for (const parsers::Error& error : errors) {
@@ -111,6 +117,10 @@ TEST_CASE("each fault is told once, and what follows from it is not") {
       {"a replaced rule with a fault is still the one that is replaced",
        {rule("torch.cuda.oom", {{"version", "x"}, {"match", "'CUDA out of memory\\. Tried to allocate (?P<n>\\d+)'"}, {"unless", "['(']"}, {"examples", "['CUDA out of memory. Tried to allocate 2']"}})},
        {"a.yaml:1 rule 'torch.cuda.oom': the pattern is not valid: (", "a.yaml:11 'version' has to be a whole number from 1"}, {}},
+      {"a pattern with too many groups", {rule("my.a", {{"match", "'" + many_groups(101) + "'"}, {"captures", "-"}, {"summary", "s"}})},
+       {"a.yaml:1 rule 'my.a': the pattern has 101 groups: " + many_groups(101)}, {}},
+      {"a pattern that compiles to too much", {rule("my.a", {{"match", "'frobnicator (?:a{1,1000}|b{1,1000}|c{1,1000}|d{1,1000}|e{1,1000}|f{1,1000}|g{1,1000}|h{1,1000}|i{1,1000}|j{1,1000}|k{1,1000})'"}, {"captures", "-"}, {"summary", "s"}})},
+       {"a.yaml:1 rule 'my.a': the pattern compiles to 22005 instructions: frobnicator (?:a{1,1000}|b{1,1000}|c{1,1000}|d{1,1000}|e{1,1000}|f{1,1000}|g{1,1000}|h{1,1000}|i{1,1000}|j{1,1000}|k{1,1000})"}, {}},
       {"rules that contradict each other",
        {rule("my.a", {{"match", "'lost frobnicator (?P<n>\\d+)'"}}), rule("my.b", {{"kind", "data.x"}, {"match", "'lost frobnicator (?P<n>\\d+)'"}})},
        {},

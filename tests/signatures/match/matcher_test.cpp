@@ -68,6 +68,12 @@ std::shared_ptr<const SignatureSet> set_of(std::string_view yaml, std::span<cons
   return set;
 }
 
+std::vector<parsers::Error> faults_of(std::string_view yaml) {
+  const auto set = set_of(yaml);
+  TrialBudget budget(*set);
+  return check_examples(*set, budget);
+}
+
 // Rules that fire on the line, as the intake would ask.
 std::vector<Finding> findings(Matcher& matcher, std::string_view text) {
   std::vector<Candidate> candidates;
@@ -185,12 +191,12 @@ TEST_CASE("the skeleton of a rule matches the line it was made from") {
            "\x1b[31mred\x1b[0m FooError: a \x7f b",
        }) {
     CAPTURE(std::string(line));
-    const auto faults = check_examples(*set_of(new_rule(line)));
+    const auto faults = faults_of(new_rule(line));
     for (const auto& fault : faults) MESSAGE(fault.message());
     CHECK(faults.empty());
   }
   const std::string umlauts = "FooError: " + std::string(389, 'x') + "\xc3\xa4\xc3\xb6";   // 400 bytes end within a character
-  CHECK(check_examples(*set_of(new_rule(umlauts))).empty());
+  CHECK(faults_of(new_rule(umlauts)).empty());
 }
 
 TEST_CASE("an explanation names the rule, its capture or the condition that failed") {
