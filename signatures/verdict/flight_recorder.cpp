@@ -20,15 +20,19 @@ void append(std::vector<std::string>& to, std::vector<std::string> what) { to.in
 OpenCall call_waited_in(const RecordedJob& job, const StalledRanks& stalled, const RankWaits& waits, const std::set<std::size_t>& culprits) {
   OpenCall out;
   const auto better = [&](const RecordedOp* op) { return out.op == nullptr || op->created_ns.value_or(INT64_MAX) < out.op->created_ns.value_or(INT64_MAX); };
+  std::vector<std::vector<std::size_t>> awaited;   // by wait: the culprits in it
+  for (const Wait& wait : waits.graph.waits()) {
+    awaited.emplace_back();
+    std::copy_if(wait.awaited.begin(), wait.awaited.end(), std::back_inserter(awaited.back()), [&](std::size_t n) { return culprits.contains(n); });
+  }
   // Calls that the culprit never made come first, then collectives, then sends.
   for (const int pass : {0, 1, 2}) {
     for (std::size_t n = 0; n < job.size(); ++n) {
       const RecordedOp* head = job[n].head;
       if (head == nullptr || stalled.contains(n) || (pass == 1 && head->p2p)) continue;
-      const auto& awaited = waits.graph.awaited_by(n);
-      const bool direct = std::any_of(awaited.begin(), awaited.end(), [&](std::size_t other) {
-        return culprits.contains(other) && (pass > 0 || (waits.late.contains({n, other}) && !head->p2p));
-      });
+      const auto& joined = waits.graph.waits_of(n);
+      const bool direct = std::any_of(joined.begin(), joined.end(),
+                                      [&](std::size_t w) { return holds_other(awaited[w], n) && (pass > 0 || (waits.graph.waits()[w].late && !head->p2p)); });
       if ((direct || culprits.empty()) && better(head)) out = {n, head};
     }
     if (out.op != nullptr) return out;

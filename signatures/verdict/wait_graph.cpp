@@ -5,7 +5,10 @@
 namespace triage::signatures {
 
 std::vector<std::vector<std::size_t>> WaitGraph::ends() const {
-  const std::size_t n = next_.size(), none = n;
+  // Nodes are the ranks and, after them, the waits: rank -> wait -> awaited ranks.
+  const std::size_t ranks = joined_.size(), n = ranks + waits_.size(), none = n;
+  const auto next = [&](std::size_t v) -> const std::vector<std::size_t>& { return v < ranks ? joined_[v] : waits_[v - ranks].awaited; };
+  const auto target = [&](std::size_t v, std::size_t entry) { return v < ranks ? ranks + entry : entry; };
   std::vector<std::size_t> index(n, none), low(n, 0), component(n, none), stack, edge(n, 0);
   std::vector<bool> on_stack(n, false);
   std::vector<std::vector<std::size_t>> components;
@@ -22,8 +25,8 @@ std::vector<std::vector<std::size_t>> WaitGraph::ends() const {
         on_stack[v] = true;
       }
       bool deeper = false;
-      while (edge[v] < next_[v].size()) {
-        const std::size_t w = next_[v][edge[v]];
+      while (edge[v] < next(v).size()) {
+        const std::size_t w = target(v, next(v)[edge[v]]);
         if (index[w] == none) {
           path.push_back(w);
           deeper = true;
@@ -48,7 +51,8 @@ std::vector<std::vector<std::size_t>> WaitGraph::ends() const {
   }
   std::vector<bool> leaves(components.size(), false), entered(components.size(), false);
   for (std::size_t v = 0; v < n; ++v)
-    for (const std::size_t w : next_[v]) {
+    for (const std::size_t entry : next(v)) {
+      const std::size_t w = target(v, entry);
       if (component[v] == component[w]) {
         entered[component[v]] = true;
       } else {
@@ -59,6 +63,7 @@ std::vector<std::vector<std::size_t>> WaitGraph::ends() const {
   std::vector<std::vector<std::size_t>> out;
   for (std::size_t c = 0; c < components.size(); ++c) {
     if (leaves[c] || !entered[c]) continue;
+    std::erase_if(components[c], [&](std::size_t v) { return v >= ranks; });
     std::sort(components[c].begin(), components[c].end());
     out.push_back(components[c]);
   }

@@ -36,13 +36,21 @@ class Culprits {
     }
     std::set<std::size_t> late;   // that others wait for because they did not call
     for (const std::size_t n : end)
-      if (std::any_of(waits_.late.begin(), waits_.late.end(), [&](const auto& pair) { return pair.second == n; })) late.insert(n);
+      if (is_late(n)) late.insert(n);
     if (late.empty() || late.size() == end.size()) {
       out_.ranks.insert(end.begin(), end.end());
       out_.crossed.push_back(end);
     } else {
       out_.ranks.insert(late.begin(), late.end());
     }
+  }
+
+  bool is_late(std::size_t n) const {
+    const auto& awaited = waits_.graph.waits_for(n);
+    return std::any_of(awaited.begin(), awaited.end(), [&](std::size_t w) {
+      const Wait& wait = waits_.graph.waits()[w];
+      return wait.late && holds_other(wait.waiting, n);
+    });
   }
 
   // A rank without an open call waits for nobody in NCCL. One that has not called what other members have called is held up elsewhere, even

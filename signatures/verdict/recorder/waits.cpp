@@ -1,5 +1,7 @@
 #include "signatures/verdict/recorder/waits.hpp"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "signatures/verdict/recorder/sends.hpp"
@@ -13,7 +15,7 @@ using State = RecordedOp::State;
 
 class Waits {
  public:
-  Waits(const RecordedJob& job, const StalledRanks& stalled) : job_(job), stalled_(stalled), out_{WaitGraph(job.size()), {}, {}, {}} {}
+  Waits(const RecordedJob& job, const StalledRanks& stalled) : job_(job), stalled_(stalled), out_{WaitGraph(job.size()), {}, {}} {}
 
   RankWaits run() {
     for (std::size_t n = 0; n < job_.size(); ++n) {
@@ -24,37 +26,43 @@ class Waits {
   }
 
  private:
+  // Whom others may wait for in one call, for one reason.
+  struct Awaited {
+    std::vector<std::size_t> ranks;
+    bool late = false;                            // they have not made it
+    std::optional<std::size_t> wait;              // in the graph, once somebody waits for them
+  };
+
   // How the members of a group stand to one call of it: the same for all that wait in it.
   struct Call {
     std::vector<int> ranks;                       // of the group
     std::vector<std::size_t> members;
-    std::vector<std::size_t> missing;             // have not made it, or stand still
-    std::vector<std::size_t> late;                // of them: have not made it
-    std::vector<std::size_t> silent;              // left no dump that tells
-    std::vector<std::size_t> behind;              // stand in an earlier call
-    std::vector<std::size_t> not_started;         // stand in it, and their device has not begun it
+    Awaited late{{}, true, {}};                   // have not made it
+    Awaited stalled;                              // stand still
+    Awaited silent;                               // left no dump that tells
+    Awaited behind;                               // stand in an earlier call
+    Awaited not_started;                          // stand in it, and their device has not begun it
     bool reached = false;                         // it is among out_.reached
   };
 
   void in_collective(std::size_t n) {
     const RecordedOp& op = *job_[n].head;
     Call& call = call_of(job_.group_of(job_[n], op), op.sequence);
-    for (const std::size_t other : call.late)
-      if (other != n) out_.late.insert({n, other});
-    const std::vector<std::size_t> none;
+    const bool for_late = wait_for(n, call.late), for_stalled = wait_for(n, call.stalled);
     // Who is known to be missing explains the wait; what is only possible does not count beside it.
-    const std::initializer_list<const std::vector<std::size_t>*> lists = {&call.missing, &call.silent, &call.behind, op.state == State::started ? &call.not_started : &none};
-    for (const auto* list : lists) {
-      bool waits = false;
-      for (const std::size_t other : *list) {
-        if (other == n) continue;
-        out_.graph.add(n, other);
-        waits = true;
-      }
-      if (waits) return;
-    }
+    if (for_late || for_stalled || wait_for(n, call.silent) || wait_for(n, call.behind)) return;
+    if (op.state == State::started && wait_for(n, call.not_started)) return;
     if (!std::exchange(call.reached, true)) all_reached(call.members);
   }
+
+  bool wait_for(std::size_t n, Awaited& whom) {
+    if (!holds_other(whom.ranks, n)) return false;
+    if (!whom.wait) whom.wait = out_.graph.add(whom.ranks, whom.late);
+    out_.graph.join(n, *whom.wait);
+    return true;
+  }
+
+  void wait_for(std::size_t n, std::size_t other, bool late) { out_.graph.join(n, out_.graph.add({other}, late)); }
 
   // A key names the members in short: two groups of one key may still differ in a damaged dump.
   Call& call_of(const RecordedGroup& group, std::int64_t sequence) {
@@ -65,23 +73,22 @@ class Waits {
     Call& call = known.emplace_back();
     call.ranks = group.ranks;
     call.members = job_.members(group);
+    std::sort(call.members.begin(), call.members.end());
+    call.members.erase(std::unique(call.members.begin(), call.members.end()), call.members.end());   // a damaged dump may list one twice
     for (const std::size_t m : call.members) place(m, key, sequence, call);
     return call;
   }
 
   void place(std::size_t m, const std::string& key, std::int64_t sequence, Call& call) const {
-    if (stalled_.contains(m)) return call.missing.push_back(m);
+    if (stalled_.contains(m)) return call.stalled.ranks.push_back(m);
     const auto last = job_.last_called(m, key);
-    if (!last) return call.silent.push_back(m);
-    if (*last < sequence) {
-      call.missing.push_back(m);
-      return call.late.push_back(m);
-    }
+    if (!last) return call.silent.ranks.push_back(m);
+    if (*last < sequence) return call.late.ranks.push_back(m);
     if (!job_.open(m, key, sequence)) return;
     const RecordedOp* head = job_[m].head;
     const bool at_it = head != nullptr && !head->p2p && head->sequence == sequence && RecordedJob::key_of(job_.group_of(job_[m], *head)) == key;
-    if (!at_it) call.behind.push_back(m);
-    else if (head->state == State::scheduled) call.not_started.push_back(m);
+    if (!at_it) call.behind.ranks.push_back(m);
+    else if (head->state == State::scheduled) call.not_started.ranks.push_back(m);
   }
 
   void all_reached(const std::vector<std::size_t>& members) {
@@ -110,26 +117,16 @@ class Waits {
   }
 
   void for_partner(std::size_t n, const RecordedOp& op, std::size_t other, const RecordedOp* match) {
-    if (job_[other].recording == nullptr || stalled_.contains(other)) {
-      out_.graph.add(n, other);
-      return;
-    }
-    if (match == nullptr) {
-      out_.graph.add(n, other);
-      out_.late.insert({n, other});
-      return;
-    }
+    if (job_[other].recording == nullptr || stalled_.contains(other)) return wait_for(n, other, false);
+    if (match == nullptr) return wait_for(n, other, true);
     const RecordedOp& head = *job_[other].head;   // there is one: `match` is open
     const bool at_it = match == &head || same_region(*match, head) || (match->name == "send" && match->record < head.record);
-    if (!at_it) {
-      out_.graph.add(n, other);
-      return;
-    }
+    if (!at_it) return wait_for(n, other, false);
     // Both have made their side of it. A sender whose device has since done other things has posted it: the receiver does not take it.
     const bool sends = op.name == "send";
     const std::size_t sender = sends ? n : other, receiver = sends ? other : n;
     if (!passed(*job_[sender].recording, sends ? op : *match)) out_.reached.push_back({sender, receiver});
-    else if (sends) out_.graph.add(n, other);
+    else if (sends) wait_for(n, other, false);
     else out_.not_taken.emplace(n, OpenCall{sender, match});
   }
 

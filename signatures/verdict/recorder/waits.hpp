@@ -3,7 +3,6 @@
 
 #include <map>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "signatures/verdict/recorder/job.hpp"
@@ -15,7 +14,6 @@ namespace triage::signatures {
 // Ranks are told by their index in the job.
 struct RankWaits {
   WaitGraph graph;
-  std::set<std::pair<std::size_t, std::size_t>> late;   // (who waits, who did not make the call)
   std::vector<std::set<std::size_t>> reached;           // who stands in a call that all its members have reached, by call
   std::map<std::size_t, OpenCall> not_taken;            // receiver -> who has sent to it, and gone on
 };

@@ -1,6 +1,8 @@
 #include "signatures/verdict/recorder/words.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "signatures/verdict/collective.hpp"
 
@@ -40,50 +42,75 @@ std::vector<std::string> RecorderWords::crossed() const {
 }
 
 std::vector<std::string> RecorderWords::named() const {
+  std::vector<std::pair<Reason, std::set<std::size_t>>> groups;   // in the order of their first ranks
+  std::map<Reason, std::size_t> known;
+  for (const std::size_t n : culprits.ranks) {
+    const auto [at, fresh] = known.emplace(reason_of(n), groups.size());
+    if (fresh) groups.push_back({at->first, {}});
+    groups[at->second].second.insert(n);
+  }
   std::vector<std::string> out;
-  for (const std::size_t n : culprits.ranks)
-    if (auto text = why(n); !text.empty()) out.push_back(std::move(text));
+  for (const auto& [reason, nodes] : groups)
+    if (auto text = sentence(reason, nodes); !text.empty()) out.push_back(std::move(text));
   return out;
 }
 
-std::string RecorderWords::why(std::size_t node) const {
-  const std::string rank = "rank " + std::to_string(job[node].rank);
+RecorderWords::Reason RecorderWords::reason_of(std::size_t node) const {
+  using Kind = Reason::Kind;
   if (const auto stall = stalled.find(node); stall != stalled.end())
-    return rank + " has not seen " + call_of_group(job, {node, stall->second.in}) +
-           (stall->second.calls > 1 ? " and " + std::to_string(stall->second.calls - 1) + " later calls" : "") +
-           " complete, which other members have: its own device or process stands still";
-  if (const auto taken = waits.not_taken.find(node); taken != waits.not_taken.end())
-    return rank + " does not take what rank " + std::to_string(job[taken->second.node].rank) + " has sent it and gone on: its own device or process stands still";
-  if (const auto behind = culprits.behind.find(node); behind != culprits.behind.end())
-    return rank + " has come as far as its peers, but has made " + std::to_string(behind->second.first) + " calls fewer than they in " + behind->second.second +
-           ": its process was held up itself";
-  return waited_for(node);
+    return {Kind::stalled, call_of_group(job, {node, stall->second.in}), static_cast<std::int64_t>(stall->second.calls), {}};
+  if (const auto taken = waits.not_taken.find(node); taken != waits.not_taken.end()) return {Kind::not_taken, {}, job[taken->second.node].rank, {}};
+  if (const auto found = culprits.behind.find(node); found != culprits.behind.end()) return {Kind::behind, found->second.second, found->second.first, {}};
+  const auto& awaited = waits.graph.waits_for(node);
+  if (const auto found = culprits.missed.find(node); found != culprits.missed.end()) return {Kind::missed, call_of_group(job, found->second), 0, awaited};
+  if (job[node].recording == nullptr) return {Kind::no_dump, {}, 0, awaited};
+  return {Kind::waits_for_nobody, job[node].head == nullptr ? std::string() : call_text(*job[node].head), 0, awaited};
 }
 
-// By the ranks that wait for it directly; the example is the earliest collective among their calls, else the earliest send.
-std::string RecorderWords::waited_for(std::size_t node) const {
-  std::vector<int> waiters;
-  std::size_t example = job.size();
+RecorderWords::Waiters RecorderWords::waiters_of(const Reason& reason, const std::set<std::size_t>& nodes) const {
+  std::set<std::size_t> waiting;
+  for (const std::size_t w : reason.waits)
+    for (const std::size_t n : waits.graph.waits()[w].waiting)
+      if (!nodes.contains(n)) waiting.insert(n);
+  Waiters out{job.numbers(waiting), 0};
   const auto order = [&](std::size_t n) { return std::make_pair(job[n].head->p2p, job[n].head->created_ns.value_or(0)); };
-  for (std::size_t w = 0; w < job.size(); ++w) {
-    const auto& awaited = waits.graph.awaited_by(w);
-    if (std::find(awaited.begin(), awaited.end(), node) == awaited.end()) continue;
-    waiters.push_back(job[w].rank);
-    if (example == job.size() || order(w) < order(example)) example = w;
-  }
-  if (const auto missed = culprits.missed.find(node); missed != culprits.missed.end())
-    return "rank " + std::to_string(job[node].rank) + " never called " + call_of_group(job, missed->second) +
-           (waiters.empty() ? "" : ", in which or before which " + ranks_text(waiters) + " wait for it") +
-           ", and waits in no call itself: its process was held up outside of NCCL";
-  return example == job.size() ? std::string() : waiting_for(node, waiters, example);
+  const auto first = std::min_element(waiting.begin(), waiting.end(), [&](std::size_t a, std::size_t b) { return order(a) < order(b); });
+  if (first != waiting.end()) out.example = *first;
+  return out;
 }
 
-std::string RecorderWords::waiting_for(std::size_t node, const std::vector<int>& waiters, std::size_t example) const {
-  const std::string rank = "rank " + std::to_string(job[node].rank);
-  const std::string call = call_of_group(job, {example, job[example].head});
-  if (job[node].recording == nullptr) return rank + " left no dump, and " + ranks_text(waiters) + " wait for it in " + call;
-  return ranks_text(waiters) + (waiters.size() == 1 ? " waits" : " wait") + " for " + rank + " in " + call +
-         (job[node].head == nullptr ? std::string() : ", and it waits for nobody in its own oldest open call, " + call_text(*job[node].head));
+std::string RecorderWords::sentence(const Reason& reason, const std::set<std::size_t>& nodes) const {
+  const std::string who = ranks_text(job.numbers(nodes));
+  const bool one = nodes.size() == 1;
+  const std::string has = one ? " has " : " have ";
+  const std::string stands_still = one ? "its own device or process stands still" : "their own devices or processes stand still";
+  switch (reason.kind) {
+    case Reason::Kind::stalled:
+      return who + has + "not seen " + reason.call + (reason.count > 1 ? " and " + std::to_string(reason.count - 1) + " later calls" : "") +
+             " complete, which other members have: " + stands_still;
+    case Reason::Kind::not_taken:
+      return who + (one ? " does" : " do") + " not take what rank " + std::to_string(reason.count) + (one ? " has sent it" : " has sent them") + " and gone on: " + stands_still;
+    case Reason::Kind::behind:
+      return who + has + "come as far as " + (one ? "its" : "their") + " peers, but" + has + "made " + std::to_string(reason.count) + " calls fewer than they in " + reason.call +
+             ": " + (one ? "its process was held up itself" : "their processes were held up themselves");
+    default: return about_waiters(reason, nodes);
+  }
+}
+
+std::string RecorderWords::about_waiters(const Reason& reason, const std::set<std::size_t>& nodes) const {
+  const std::string who = ranks_text(job.numbers(nodes));
+  const bool one = nodes.size() == 1;
+  const std::string it = one ? "it" : "them";
+  const Waiters waiters = waiters_of(reason, nodes);
+  const std::string wait = ranks_text(waiters.ranks) + (waiters.ranks.size() == 1 ? " waits" : " wait");
+  if (reason.kind == Reason::Kind::missed)
+    return who + " never called " + reason.call + (waiters.ranks.empty() ? "" : ", in which or before which " + wait + " for " + it) + ", and " +
+           (one ? "waits in no call itself: its process was" : "wait in no call themselves: their processes were") + " held up outside of NCCL";
+  if (waiters.ranks.empty()) return {};
+  const std::string call = call_of_group(job, {waiters.example, job[waiters.example].head});
+  if (reason.kind == Reason::Kind::no_dump) return who + " left no dump, and " + wait + " for " + it + " in " + call;
+  return wait + " for " + who + " in " + call +
+         (reason.call.empty() ? std::string() : (one ? ", and it waits for nobody in its own oldest open call, " : ", and they wait for nobody in their own oldest open calls, ") + reason.call);
 }
 
 std::vector<std::string> RecorderWords::together() const {

@@ -2,11 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <ctime>
 #include <deque>
 #include <filesystem>
 #include <map>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "tests/signatures/verdict/recorder_job.hpp"
 #include "tests/support/gunzip.hpp"
@@ -273,4 +275,31 @@ TEST_CASE("ten thousand ranks of one group are judged at once, not pair by pair"
     CHECK(verdict->fault.culprit_ranks.empty());
     CHECK(verdict->fault.one_of == std::vector<std::vector<int>>{all});
   }
+}
+
+TEST_CASE("half of four thousand ranks left no dump: at once, and in one sentence") {
+  constexpr int kWorld = 4'096;   // pair by pair these are four million waits, and two thousand sentences
+  std::vector<int> all(kWorld), half(kWorld / 2);
+  std::iota(all.begin(), all.end(), 0);
+  std::iota(half.begin(), half.end(), 0);
+  const std::vector<int> others(all.begin() + kWorld / 2, all.end());
+  const std::set<int> gone(others.begin(), others.end());
+  Ranks job(kWorld);
+  job.group("0", "default_pg", all);
+  job.done(all, "0", "all_reduce", 6);
+  job.open(half, "0", "all_reduce", 7);
+  const auto start = std::clock();
+  const auto without = job.judge(gone);
+  const auto idle = job.judge();
+  CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < 2.0);   // of processor time; 0.1 s here
+  REQUIRE(without);
+  CHECK(without->fault.culprit_ranks == others);
+  CHECK(without->fault.silent_ranks == others);
+  CHECK_FALSE(without->proven);
+  REQUIRE(without->reasons.size() == 2);
+  CHECK(without->reasons[0] == "ranks 2048-4095 left no dump, and ranks 0-2047 wait for them in all_reduce number 7 of default_pg");
+  REQUIRE(idle);
+  CHECK(idle->fault.culprit_ranks == others);
+  CHECK(idle->reasons == std::vector<std::string>{"ranks 2048-4095 never called all_reduce number 7 of default_pg, in which or before which ranks 0-2047 wait for them, and "
+                                                  "wait in no call themselves: their processes were held up outside of NCCL"});
 }
