@@ -1,6 +1,6 @@
 // Predicted against measured memory of real runs (tests/corpus/memory/*.jsonl), and predicted against measured saving of pairs of runs
 // that differ in one thing.
-// usage: memory_truth [--floor] [--terms NAME] FOLDER
+// usage: memory_truth [--floor] [--terms NAME] [--write] FOLDER
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -16,6 +16,8 @@
 #include "parsers/config/command_line.hpp"
 #include "parsers/config/merge.hpp"
 #include "signatures/memory/estimate.hpp"
+#include "tests/support/approved.hpp"
+#include "tests/support/prediction_text.hpp"
 
 using namespace triage;
 using namespace triage::signatures::memory;
@@ -120,11 +122,12 @@ void print_terms(const Estimate& estimate) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  bool floor = false;
+  bool floor = false, write = false;
   std::string folder, terms;
   for (int i = 1; i < count; ++i) {
     const std::string word = arguments[i];
     if (word == "--floor") floor = true;
+    else if (word == "--write") write = true;
     else if (word == "--terms" && i + 1 < count) terms = arguments[++i];
     else folder = word;
   }
@@ -143,6 +146,7 @@ int main(int count, char** arguments) {
   };
   std::printf("Megatron-LM, MiB: at rest and peak, measured, modelled, error; Megatron's own estimate beside it\n");
   std::vector<double> dense, all, theirs, rest;
+  std::string predictions;
   for (Row& row : rows) {
     const auto estimated = estimate(row.config);
     if (!estimated.ok()) {
@@ -166,6 +170,7 @@ int main(int count, char** arguments) {
                 row.name.c_str(), row.rest, row.rest_model, r, row.peak, row.mid, e, row.low, row.high,
                 inside ? "" : " OUTSIDE", error(row.theirs, row.peak), row.phase.c_str());
     if (row.name == terms) print_terms(*estimated);
+    predictions += tests::prediction_text(row.name, *estimated);
     rest.push_back(std::abs(r));
     if (row.theirs > 0) theirs.push_back(std::abs(error(row.theirs, row.peak)));
     if (!row.loose) (row.experts ? all : dense).push_back(std::abs(e));
@@ -201,5 +206,6 @@ int main(int count, char** arguments) {
     }
   std::printf("savings: %zu pairs, %zu outside 5 %% or 0.25 GiB; %zu more with open routing\n", pairs, off, open);
   if (pairs < 14) fault("fewer than 14 pairs of runs that differ in one setting");
+  if (!tests::approved(std::filesystem::path(folder) / "megatron-h200.predicted.txt", predictions, write)) fault("predictions have changed");
   return floor && faults ? 1 : 0;
 }

@@ -1,9 +1,10 @@
 // Predicted against measured memory of Hugging Face models on one device: tests/corpus/memory/huggingface-h200.jsonl (one run a line, bytes
 // of torch.cuda.memory_allocated). Prints a table, and with --floor fails above the stated errors.
-// usage: memory_truth_hf FILE [--floor] [--terms]
+// usage: memory_truth_hf FILE [--floor] [--terms] [--write]
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -15,6 +16,8 @@
 #include "parsers/config/config_file.hpp"
 #include "parsers/config/run_config.hpp"
 #include "signatures/memory/frameworks.hpp"
+#include "tests/support/approved.hpp"
+#include "tests/support/prediction_text.hpp"
 
 using nlohmann::json;
 using triage::parsers::Key;
@@ -170,12 +173,13 @@ double median(std::vector<double> values) {
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const auto has = [&](const char* name) { return std::find(arguments.begin(), arguments.end(), name) != arguments.end(); };
-  if (arguments.empty()) return std::fprintf(stderr, "usage: memory_truth_hf FILE [--floor] [--terms]\n"), 2;
+  if (arguments.empty()) return std::fprintf(stderr, "usage: memory_truth_hf FILE [--floor] [--terms] [--write]\n"), 2;
   std::ifstream file(arguments[0]);
   std::string line;
   std::map<std::string, std::vector<double>> errors;
   std::vector<json> rows;
   std::vector<double> predicted;
+  std::string predictions;
   bool refused = false;
   while (std::getline(file, line)) {
     json row = json::parse(line, nullptr, false);
@@ -193,6 +197,7 @@ int main(int argc, char** argv) {
                        " " + row["attn"].get<std::string>() + " " + row["dtype"].get<std::string>() + " " + row["opt"].get<std::string>();
     if (!by_model && row["ckpt"].get<bool>()) name += " ckpt";
     std::printf("%-52s", name.c_str());
+    predictions += triage::tests::prediction_text(name, *estimate);
     if (!row.contains("peak")) {  // not measured yet
       std::printf("  peak_forward %.0f  peak_backward %.0f  steady %.0f  peak %.0f\n", p.forward, p.backward, p.steady, p.peak);
       continue;
@@ -224,7 +229,7 @@ int main(int argc, char** argv) {
     predicted.push_back(p.peak);
   }
   if (rows.empty()) return std::fprintf(stderr, "no rows in %s\n", arguments[0].c_str()), 1;
-  bool good = !refused;
+  bool good = triage::tests::approved(std::filesystem::path(arguments[0]).replace_extension(".predicted.txt"), predictions, has("--write")) && !refused;
   for (auto& [what, list] : errors) {
     const double worst = *std::max_element(list.begin(), list.end());
     std::printf("%-14s %zu rows: median error %.3f %%, worst %.3f %%\n", what.c_str(), list.size(), median(list), worst);
@@ -251,6 +256,6 @@ int main(int argc, char** argv) {
     }
   std::printf("savings: %zu pairs, %zu outside 5 %% or 0.25 GiB\n", pairs, outside);
   good = good && outside == 0;
-  if (!good) std::printf("above the floors: median 0.5 %%, worst 2 %%, savings within 5 %% or 0.25 GiB\n");
+  if (!good) std::printf("predictions have changed, or are above the floors: median 0.5 %%, worst 2 %%, savings within 5 %% or 0.25 GiB\n");
   return has("--floor") && !good ? 1 : 0;
 }
