@@ -59,7 +59,7 @@ InputKind kind_of_input(std::string_view head) {
   if (parsers::looks_like_elf(head) && head.size() > 17 && head[5] == 2 && head[16] == 0 && head[17] == 4) return InputKind::core_file;
   if (parsers::looks_like_recorder_pickle(head) || parsers::looks_like_recorder_json(head)) return InputKind::flight_recorder;
   if (parsers::looks_like_elastic_error(head)) return InputKind::elastic_error;
-  if (parsers::looks_like_snapshot(head)) return InputKind::allocator_snapshot;
+  if (parsers::looks_like_snapshot(head) || parsers::looks_like_snapshot_json(head)) return InputKind::allocator_snapshot;
   return InputKind::text;
 }
 

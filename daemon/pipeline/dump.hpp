@@ -16,7 +16,7 @@ enum class InputKind : std::uint8_t {
   cuda_core,          // ELF core of a CUDA device
   flight_recorder,    // NCCL flight recorder, pickle or JSON
   elastic_error,      // torchelastic's error.json: read by scan_elastic_error
-  allocator_snapshot, // PyTorch's allocator: read by snapshot_file.hpp
+  allocator_snapshot, // PyTorch's allocator: read by snapshot_file.hpp, which refuses one in JSON
 };
 
 inline constexpr std::size_t kKindBytes = 16 * 1024;   // of the head that kind_of_input looks at

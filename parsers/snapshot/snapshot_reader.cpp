@@ -12,6 +12,7 @@ namespace triage::parsers {
 
 namespace {
 constexpr std::size_t kJoint = 256;   // bytes: longer than all opcodes but those of texts
+constexpr std::size_t kJsonHead = 16 * 1024;   // bytes: a segment of it
 }
 
 bool looks_like_snapshot(std::string_view head) {
@@ -20,6 +21,13 @@ bool looks_like_snapshot(std::string_view head) {
   if (contains(head, "device_traces")) return true;
   // The dict begins with its segments, or with the traces; the list form with a segment. An empty run has neither.
   return contains(head, "segments") ? !contains(head, "pg_status") : contains(head, "total_size") && contains(head, "address");
+}
+
+bool looks_like_snapshot_json(std::string_view head) {
+  head = trim_left(head);
+  if (!head.starts_with('{') && !head.starts_with('[')) return false;
+  if (contains(head, "\"device_traces\"")) return true;
+  return contains(head, "\"total_size\"") && contains(head, head.front() == '{' ? "\"segments\"" : "\"blocks\"");
 }
 
 struct SnapshotReader::Machine {
@@ -34,7 +42,10 @@ SnapshotReader::~SnapshotReader() = default;
 
 bool SnapshotReader::feed(std::string_view portion) {
   if (machine_->state != PickleState::more) return false;
-  if (machine_->pickle.offset() == 0 && rest_.empty() && !portion.empty()) json_ = portion.front() == '{' || portion.front() == '[';
+  if (machine_->pickle.offset() == 0 && rest_.empty() && !portion.empty()) {
+    json_ = portion.front() == '{' || portion.front() == '[';
+    json_snapshot_ = looks_like_snapshot_json(portion.substr(0, kJsonHead));
+  }
   // The opcode that the last portion cut is put together; only as much is copied as it needs, unless it is a long text.
   while (!rest_.empty() && !portion.empty()) {
     const std::size_t before = rest_.size(), taken = before < kJoint ? std::min(kJoint, portion.size()) : portion.size();
@@ -63,6 +74,9 @@ Result<AllocatorSnapshot> SnapshotReader::finish() {
     return place;
   };
   std::optional<Error> cut;
+  if (json_snapshot_)
+    return Error(ErrorCode::unsupported, "this is an allocator snapshot in JSON; only the pickle is read").at(at(0))
+        .help("python3 -c 'import json, pickle; pickle.dump(json.load(open(\"snapshot.json\")), open(\"snapshot.pickle\", \"wb\"))' makes a pickle of it");
   if (machine_->state == PickleState::failed) {
     Error error = Error(pickle.fault_code(), "cannot read the snapshot: " + pickle.fault()).at(at(pickle.fault_offset()));
     if (!pickle.started() && json_) return std::move(error).because("the file begins like JSON").help("torch.cuda.memory._dump_snapshot(FILE) writes a pickle; give that");

@@ -16,6 +16,8 @@ namespace triage::parsers {
 
 // Do these first bytes (some hundred are enough) begin an allocator snapshot? A pickle whose first words are those of the format.
 bool looks_like_snapshot(std::string_view head);
+// The same of one that went through a JSON writer. It is not read: finish() says how to make a pickle of it.
+bool looks_like_snapshot_json(std::string_view head);
 
 class SnapshotReader {
  public:
@@ -33,7 +35,7 @@ class SnapshotReader {
  private:
   struct Machine;
   std::string file_, rest_;
-  bool json_ = false;                          // it begins like JSON
+  bool json_ = false, json_snapshot_ = false;  // it begins like JSON, like a snapshot in JSON
   std::unique_ptr<Machine> machine_;
 };
 

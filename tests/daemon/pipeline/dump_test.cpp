@@ -63,7 +63,9 @@ TEST_CASE("the kind of an input is told by its first bytes") {
   CHECK(kind_of_input(tests::gunzip_file(kData + "segv.core.gz").substr(0, 64)) == InputKind::core_file);
   CHECK(kind_of_input(tests::gunzip_file(kData + "illegal_access.nvcudmp.gz").substr(0, 64)) == InputKind::cuda_core);
   CHECK(kind_of_input("{\"message\": {\"message\": \"E: x\", \"extraInfo\": {\"py_callstack\": \"\"}}}") == InputKind::elastic_error);
-  for (const char* text : {"", "iteration 1", "{\"level\":\"info\",\"message\":\"pg_config\"}", "\x7f" "ELF\x02\x01\x01", "\x80\x04\x95"})
+  for (const char* json : {"{\"segments\": [{\"device\": 0, \"address\": 1, \"total_size\": 2", "{\"device_traces\": [[", "[{\"address\": 1, \"total_size\": 2, \"blocks\": ["})
+    CHECK(kind_of_input(json) == InputKind::allocator_snapshot);   // refused with the way to a pickle, instead of scanned as a log
+  for (const char* text : {"", "iteration 1", "[rank0]: \"device_traces", "{\"segments\": 4, \"size\": 2}", "[2026-12-01] \"total_size\" 4", "{\"level\":\"info\",\"message\":\"pg_config\"}", "\x7f" "ELF\x02\x01\x01", "\x80\x04\x95"})
     CHECK(kind_of_input(text) == InputKind::text);
 }
 

@@ -226,6 +226,8 @@ TEST_CASE("what is no snapshot is refused with its reason") {
   const std::vector<Row> rows = {
       {"nothing", "", "empty"},
       {"JSON", "{\"segments\": []}"s, "not a pickle"},
+      {"a snapshot in JSON", "{\"segments\": [{\"device\": 0, \"address\": 4096, \"total_size\": 2097152, \"blocks\": []}], \"device_traces\": [[]]}"s, "allocator snapshot in JSON"},
+      {"its segments alone in JSON", " [{\"device\": 0, \"address\": 4096, \"total_size\": 2097152, \"blocks\": []}]"s, "allocator snapshot in JSON"},
       {"another pickle", "\x80\x04}(\x8c\x01\x61K\x01\x8c\x01\x62K\x02u."s, "no allocator snapshot"},
       {"code", "\x80\x02" "cos\nsystem\nU\x02id\x85R."s, "GLOBAL"},
       {"code inside", "\x80\x02}U\x08segments](cos\nsystem\n"s, "GLOBAL"},
@@ -236,6 +238,7 @@ TEST_CASE("what is no snapshot is refused with its reason") {
     REQUIRE_FALSE(got.ok());
     CHECK(got.error().message().find(row.says) != std::string::npos);
     CHECK(got.error().place()->file == "bad.pickle");
+    if (row.says.find("in JSON") != std::string::npos) CHECK(got.error().help_text().find("pickle.dump(json.load(") != std::string::npos);
   }
 }
 
