@@ -36,6 +36,8 @@ constexpr NameRow kModel[] = {
     {"mtp_num_layers", Key::mtp_layers, How::plain, "0"},
     {"window_size", Key::sliding_window, How::window},
     {"masked_softmax_fusion", Key::softmax_fusion},
+    {"attention_softmax_in_fp32", Key::softmax_fp32},
+    {"apply_query_key_layer_scaling", Key::query_key_scaling},
     {"rope_fusion", Key::rope_fusion},
     {"apply_rope_fusion", Key::rope_fusion},
     {"bias_swiglu_fusion", Key::mlp_fusion},

@@ -9,7 +9,7 @@ double real(Count n) { return static_cast<double>(n); }
 
 }  // namespace
 
-// Sources, all NVIDIA/Megatron-LM@d98e8a6: megatron/core/transformer/attention.py, dot_product_attention.py, mlp.py,
+// Sources, all NVIDIA/Megatron-LM@d98e8a6: megatron/core/transformer/attention.py, mlp.py,
 // tensor_parallel/layers.py, models/common/embeddings/rope_utils.py.
 LayerSizes::LayerSizes(const MegatronSetup& run) {
   const ModelShape& s = run.shape;
@@ -22,7 +22,9 @@ LayerSizes::LayerSizes(const MegatronSetup& run) {
   query = tokens * heads * d * w;
   key = tokens * groups * d * w;
   qkv = query + 2 * key;
-  scores = real(l.micro_batch) * heads * real(l.seq_length) * real(l.seq_length) / real(l.context) * w;
+  const double pairs = real(l.micro_batch) * heads * real(l.seq_length) * real(l.seq_length) / real(l.context);
+  scores = pairs * w;
+  softmax = pairs * (run.softmax_fp32 ? 4 : w);
   statistics = 4 * heads * tokens;
   rope_tables = run.rope && !run.rope_fusion ? 4 * (real(l.seq_length) / real(l.context)) * d * w : 0;
   const double wide = s.gated ? 2 : 1;
@@ -42,72 +44,6 @@ LayerSizes::LayerSizes(const MegatronSetup& run) {
 Layer::Layer(const MegatronSetup& run, bool moe, Imbalance imbalance, bool own_mask)
     : run_(run), size_(run), moe_(moe), imbalance_(imbalance),
       mask_(own_mask && !run.flash && !run.softmax_fusion ? size_.mask : 0) {}
-
-// Core attention. Unfused: keys and values expanded to all heads, scores (baddbmm into a buffer that lives for ever, its result a new
-// tensor), masked in place (a mask that the layer makes, from two matrices of fp32, is saved), soft-max (saved), dropout (a mask of bytes and a second matrix, saved), context transposed.
-// Fused: queries, keys, values as given, output and statistics.
-void Layer::core_forward(Arena& arena, bool keep) const {
-  const LayerSizes& z = size_;
-  if (run_.flash) {
-    arena.take(Part::dense, z.query);  // output
-    if (keep) arena.take(Part::dense, z.statistics);
-    return;
-  }
-  const double expanded = z.expanded ? 2 * z.query : 0;
-  const double dropped = run_.attention_dropout > 0 ? z.scores + z.scores / run_.weight : 0;
-  arena.take(Part::dense, expanded);
-  arena.take(Part::transient, z.scores);
-  arena.touch(Part::transient, 8 * mask_);
-  arena.take(Part::dense, mask_);
-  arena.take(Part::dense, z.scores + dropped);
-  arena.take(Part::transient, z.query);
-  arena.take(Part::dense, z.query);  // context
-  arena.drop(Part::transient, z.query + z.scores);
-  if (!keep) arena.drop(Part::dense, expanded + mask_ + z.scores + dropped);
-}
-
-// After it the gradients of queries, keys and values are live (transient); what core_forward kept, the context and its gradient, the
-// queries, keys and values are gone.
-void Layer::core_backward(Arena& arena) const {
-  const LayerSizes& z = size_;
-  if (run_.flash) {
-    // dq, dk, dv, and the kernel's fp32 accumulator of dq.
-    arena.take(Part::transient, z.query + 2 * z.key);
-    arena.touch(Part::transient, z.query / run_.weight * 4);
-    arena.drop(Part::dense, z.statistics);
-    arena.drop(Part::transient, z.query);  // gradient of the output
-    return;
-  }
-  const double kv = z.expanded ? z.query : z.key;
-  const double mask = run_.attention_dropout > 0 ? z.scores / run_.weight : 0;
-  arena.take(Part::transient, z.scores + kv);  // of the probabilities, of the values
-  if (z.expanded) arena.drop(Part::dense, z.query);
-  if (mask > 0) {  // the product with the mask is a new matrix; what went into the second GEMM is gone
-    arena.drop(Part::dense, z.scores);
-    arena.take(Part::transient, z.scores);
-    arena.drop(Part::transient, z.scores);
-    arena.drop(Part::dense, mask);
-  }
-  arena.take(Part::transient, z.scores);  // of the soft-max
-  arena.drop(Part::dense, z.scores);
-  arena.drop(Part::transient, z.scores);
-  // The mask is applied in place on a view: autograd copies the whole gradient, its slice, and the masked slice.
-  if (!run_.softmax_fusion) {
-    arena.take(Part::transient, 3 * z.scores);
-    arena.drop(Part::transient, 3 * z.scores);
-  }
-  arena.drop(Part::dense, mask_);
-  arena.take(Part::transient, 2 * z.query);  // of the queries, before and after the scale
-  arena.drop(Part::transient, z.query);
-  arena.take(Part::transient, kv);
-  arena.drop(Part::transient, z.scores);
-  if (z.expanded) {
-    arena.drop(Part::dense, z.query);
-    arena.take(Part::transient, 2 * z.key);
-    arena.drop(Part::transient, 2 * z.query);
-  }
-  arena.drop(Part::transient, z.query);  // gradient of the context
-}
 
 void Layer::attention_forward(Arena& arena) const {
   const LayerSizes& z = size_;
@@ -143,8 +79,8 @@ void Layer::attention_forward_only(Arena& arena) const {
   arena.take(Part::transient, z.qkv + (z.key < z.query ? z.query : 0));
   if (run_.rope) arena.take(Part::transient, z.query + z.key + z.rope_tables);
   if (!run_.flash) {
-    const double expanded = z.expanded ? 2 * z.query : 0;
-    arena.touch(Part::transient, expanded + mask_ + 2 * z.scores + 2 * z.query);
+    core_forward(arena, false);
+    arena.drop(Part::dense, z.query);
   }
   arena.take(Part::transient, z.query);
   arena.touch(Part::transient, z.hidden_full + (run_.layout.sequence_parallel ? z.hidden : 0));

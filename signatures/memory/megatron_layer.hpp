@@ -15,6 +15,7 @@ struct LayerSizes {
   double query, key;    // rotated queries; keys (values are as large), of one rank
   double qkv;           // output of the qkv projection
   double scores;        // one score matrix: b x a/t x s x s
+  double softmax;       // the same in the type that the soft-max works in
   double statistics;    // of a fused attention kernel: 4 a/t a token
   double rope_tables;   // cosines and sines that the unfused rotary embedding saves, for queries and keys
   double fc1, act;      // gate and up (or up), their product, of the dense MLP

@@ -135,7 +135,11 @@ void read_kernels(const RunConfig& config, MegatronSetup& run, Assumptions& assu
   const std::string attention = text(Key::attention);
   run.flash = attention.empty() ? run.te : attention != "unfused" && attention != "eager" &&
                                                attention != "local";
-  run.softmax_fusion = yes(Key::softmax_fusion);
+  // fused_softmax.py, is_kernel_available: which scores the kernel takes.
+  const Count seq = run.layout.seq_length, matrices = run.layout.micro_batch * std::max<Count>(1, run.shape.heads / run.layout.tensor);
+  run.softmax_fusion = yes(Key::softmax_fusion) && run.weight < 4 && seq > 16 && seq <= 4096 && seq % 4 == 0 && matrices % 4 == 0;
+  run.scores_scaled = yes(Key::query_key_scaling) && !run.softmax_fusion;
+  run.softmax_fp32 = (yes(Key::softmax_fp32) || yes(Key::query_key_scaling)) && !run.softmax_fusion;
   const std::string position = text(Key::position_embedding);
   run.rope = position.empty() || position == "rope" || position == "yarn" || position == "mrope";
   run.rope_fusion = run.te && yes(Key::rope_fusion);

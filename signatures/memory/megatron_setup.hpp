@@ -52,7 +52,9 @@ struct MegatronSetup {
   // Kernels
   bool te = true;              // Transformer Engine modules
   bool flash = true;           // attention without a score matrix
-  bool softmax_fusion = false;
+  bool softmax_fusion = false; // scale, mask and soft-max of unfused attention in one kernel
+  bool softmax_fp32 = false;   // soft-max of unfused attention on a copy of the scores in fp32
+  bool scores_scaled = false;  // and on a copy that is scaled by the layer's number
   bool rope = true, rope_fusion = true;
   bool mlp_fusion = true;
   bool attention_mask = false; // the data loader makes one of seq x seq

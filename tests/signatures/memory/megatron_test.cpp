@@ -113,6 +113,22 @@ TEST_CASE("changes move the peak the right way") {
   CHECK(gib(pipe, 0) > gib(pipe, 1));
 }
 
+TEST_CASE("a soft-max in fp32 counts where a kernel does not take the scores") {
+  // 8 layers; a score matrix of 32 heads and 4096 x 4096 tokens in fp32 is 2 GiB.
+  const std::string local = "--use-distributed-optimizer --transformer-impl local --no-masked-softmax-fusion ";
+  const double base = gib(local), wide = gib(local + "--attention-softmax-in-fp32");
+  CHECK(wide - base > 8 * 2);
+  CHECK(wide - base < 8 * 2 + 5);
+  const double scaled = gib(local + "--apply-query-key-layer-scaling");
+  CHECK(scaled == doctest::Approx(wide).epsilon(0.001));
+  for (const char* none : {"--transformer-impl local", "--transformer-impl transformer_engine --no-masked-softmax-fusion"})
+    CHECK(gib("--use-distributed-optimizer " + std::string(none)) ==
+          gib("--use-distributed-optimizer " + std::string(none) + " --attention-softmax-in-fp32"));
+  // The kernel takes 16-bit scores of at most 4096 keys.
+  const std::string longer = "--use-distributed-optimizer --transformer-impl local --seq-length 8192";
+  CHECK(gib(longer) == gib(longer + " --no-masked-softmax-fusion"));
+}
+
 TEST_CASE("the difference to what was measured is a term of its own and moves with the activations") {
   const auto base = estimate(megatron("--use-distributed-optimizer"));
   const auto less = estimate(megatron("--use-distributed-optimizer --recompute-granularity full --recompute-method uniform "
