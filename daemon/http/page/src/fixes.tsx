@@ -84,7 +84,7 @@ export function Fixes({a, counts, limit, incident, said, reload}: {a: Answer; co
         </details>
     </li>;
   };
-  return <Section title="Fixes" id="fixes" extra={a.fixes.length > 0 ? <span class="dim">best first{barred && limit !== null && <>; bars: predicted peak, the line is the limit of {bytes(limit)}</>}</span> : null}>
+  return <Section title="Fixes" id="fixes" extra={a.fixes.length > 0 ? <span class="dim">best first{barred && limit !== null && <>; bars: PyTorch’s peak, the line: {bytes(limit)}</>}</span> : null}>
     {a.plan && <p><Foreign text={a.plan} /></p>}
     {!a.fixes.length && <p class="dim">{a.first_action ? 'No setting mends this; see “First” under Why.' : 'No fix is known for this cause.'}</p>}
     {two.length === 2 && <div class="scroll" tabIndex={0}><table class="compare"><caption>Side by side</caption>

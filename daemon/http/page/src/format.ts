@@ -57,6 +57,15 @@ export function ranges(numbers: number[]): string {
   return parts.join(', ');
 }
 
+/** "rank 2" or "ranks 0-1, 3"; of a long list the first ranges, each whole, and how many ranks follow. */
+export function namedRanks(numbers: number[], most = 60): string {
+  const all = ranges(numbers), name = all.includes(',') || all.includes('-') ? 'ranks ' : 'rank ';
+  if (all.length <= most) return name + all;
+  const cut = all.lastIndexOf(',', most), shown = all.slice(0, cut < 0 ? all.indexOf(',') : cut);
+  const count = shown.split(', ').reduce((n, part) => { const [a, b = a] = part.split('-').map(Number); return n + b - a + 1; }, 0);
+  return `${name}${shown} and ${new Set(numbers).size - count} more`;
+}
+
 /** Text of a log as it may be shown: control characters and marks that turn the direction of reading become visible signs. Line ends stay. */
 export function visible(text: string): string {
   let out = '';

@@ -1,7 +1,7 @@
 // One incident: what, where, why and the fixes on one screen; then the evidence in its context.
 import {useEffect, useMemo, useState} from 'preact/hooks';
 import {get, type Answer, type Detail, type Ledger} from './api';
-import {bytes, family, percent, ranges, telling, visible} from './format';
+import {bytes, family, namedRanks, percent, telling, visible} from './format';
 import {Fixes} from './fixes';
 import {LogView, type Place} from './logview';
 import {markdown} from './markdown';
@@ -22,20 +22,20 @@ export function ledgerParts(l: Ledger): Part[] {
   return out;
 }
 
-/** Places of what followed: of each kind the first line of each rank that printed one, in the order of the lines' sources. */
+/** Places of what followed: of each kind the first line of each rank that printed one, in the order of the lines' sources; each line once. */
 export function echoPlaces(a: Answer): Place[] {
   const out: Place[] = [], seen = new Set<string>();
   const add = (source: string, line: number, kind: string, rank: number | null) => {
-    const key = `${kind} ${rank ?? ''}`;
-    if (!line || seen.has(key) || source === a.root.source && line === a.root.line) return;
-    seen.add(key);
+    const key = `${kind} ${rank ?? ''}`, place = `${source}:${line}`;
+    if (!line || seen.has(key) || seen.has(place) || source === a.root.source && line === a.root.line) return;
+    seen.add(key).add(place);
     out.push({source, line, name: kind + (rank !== null ? `, rank ${rank}` : ''), what: 'echo'});
   };
   const echoes = new Map(a.echoes.map((e) => [e.kind, e]));
   for (const e of a.echoes) {
     const ranked = a.findings.filter((f) => f.role !== 'root' && f.kind === e.kind && f.source && f.rank !== null && e.ranks.includes(f.rank));
     for (const f of ranked) add(f.source!, f.line, e.kind, f.rank);
-    if (!ranked.length && echoes.get(e.kind) === e) add(e.source ?? a.root.source, e.first_line, e.kind, e.ranks.length ? e.ranks[0] : null);
+    if (!ranked.length && echoes.get(e.kind) === e) add(e.source ?? a.root.source, e.first_line, e.kind, e.ranks.length === 1 ? e.ranks[0] : null);   // of several ranks it is not known whose line the first one is
   }
   return out;
 }
@@ -89,6 +89,7 @@ function Whole({detail, a, load}: {detail: Detail; a: Answer; load: () => void})
       <button type="button" aria-expanded={silence} onClick={() => setSilence(!silence)}>Silence</button>
     </div>
     <p class="summary"><Foreign text={a.summary} /></p>
+    {a.fixes.length > 0 && <p class="lead">Fix: <a href="#fixes">{visible(a.fixes[0].title)}</a>{a.fixes.length > 1 && `, and ${a.fixes.length - 1} more`}</p>}
     {silence && <Silence a={a} close={() => setSilence(false)} />}
     <div class="answer">
       <div>
@@ -99,18 +100,18 @@ function Whole({detail, a, load}: {detail: Detail; a: Answer; load: () => void})
         <Section title="Where" id="where"><dl class="facts">
           {a.job && a.job !== root.source && <div><dt>job</dt><dd><Path text={a.job} /></dd></div>}{a.attempt > 1 && fact('attempt', a.attempt)}{fact('node', root.node)}{fact('rank', root.rank)}{fact('GPU', root.device)}{fact('step', root.step)}{fact('phase', a.phase)}
           {fact('pid', root.pid)}{fact('framework', a.framework.join(', '))}
-          <div><dt>time</dt><dd><Time at={root.time ?? row.occurred_at} /></dd></div>
+          {root.time || row.occurred_at ? <div><dt>time</dt><dd><Time at={root.time ?? row.occurred_at} /></dd></div> : <div><dt title="The log tells no time">read at</dt><dd><Time at={row.opened_at} /></dd></div>}
           <div class="long"><dt>line</dt><dd><Foreign text={`${root.source}:${root.line ?? '?'}`} /></dd></div>
         </dl>
-        {root.frames.length > 0 && <details><summary>Traceback, {root.frames.length} frames; innermost: <Foreign text={`${root.frames[root.frames.length - 1].function ?? '?'}`} /></summary>
+        {root.frames.length > 0 && <details><summary>Traceback, {root.frames.length} {root.frames.length === 1 ? 'frame' : 'frames'}; innermost: <Foreign text={`${root.frames[root.frames.length - 1].function ?? '?'}`} /></summary>
           <ol class="frames" reversed>{[...root.frames].reverse().map((f) => <li><b><Foreign text={f.function ?? '?'} /></b> <span class="dim"><Foreign text={`${f.file}:${f.line ?? '?'}`} /></span></li>)}</ol></details>}
         </Section>
         <Section title="Why" id="why" extra={<span class="dim" title="How sure the diagnosis is">confidence {percent(a.confidence)}</span>}>
           <ul class="plain">{a.reasons.map((r) => <li><Foreign text={r} /></li>)}</ul>
           {a.first_action && <p class="first"><b>First:</b> <Foreign text={a.first_action} /></p>}
-          {echoed > 0 && <p class="dim">{echoed} later {echoed === 1 ? 'line follows' : 'lines follow'} from it and {echoed === 1 ? 'is' : 'are'} no cause: {a.echoes.map((e) => `${e.kind} ${e.count}${e.ranks.length ? ' (ranks ' + ranges(e.ranks).slice(0, 60) + ')' : ''}`).join(', ')}.</p>}
+          {echoed > 0 && <p class="dim">{echoed} other {echoed === 1 ? 'line follows' : 'lines follow'} from it and {echoed === 1 ? 'is' : 'are'} no cause: {a.echoes.map((e) => `${e.kind} \u00d7${e.count}${e.ranks.length ? ' (' + namedRanks(e.ranks) + ')' : ''}`).join(', ')}.</p>}
           {a.collective && <p>{visible([a.collective.operation, a.collective.sequence !== null ? 'number ' + a.collective.sequence : '', a.collective.process_group ? 'group ' + a.collective.process_group : ''].filter(Boolean).join(', '))}
-            {a.collective.culprit_ranks.length > 0 && <>; waited for <b>rank {ranges(a.collective.culprit_ranks)}</b></>}
+            {a.collective.culprit_ranks.length > 0 && <>; waited for <b>{namedRanks(a.collective.culprit_ranks)}</b></>}
             {oneOf(a).map((set) => <>; stands still: one of <b>rank {set}</b></>)}{a.collective.note && <>; <Foreign text={a.collective.note} /></>}</p>}
         </Section>
         {a.ledger && <Section title="Where the memory went" id="ledger" extra={limit ? <span class="dim">of {bytes(limit)}</span> : null}>
@@ -130,10 +131,10 @@ function Whole({detail, a, load}: {detail: Detail; a: Answer; load: () => void})
     {rankStates(a).length > 1 && <Section title="Ranks" id="ranks"><Ranks answer={a} /></Section>}
     {a.missing.length > 0 && <Section title="To be surer next time" id="missing"><ul class="plain">{a.missing.map((m) => <li><Foreign text={m.what} />{m.set && <> <code class="flag">{visible(m.set)}</code> <Copy name="copy" text={m.set} /></>}</li>)}</ul></Section>}
     <Section title="Was this right?" id="verdict"><Verdict incident={row.id} fix={null} said={detail.feedback} done={load} /></Section>
-    <details class="more"><summary>Configuration that the log states ({Object.keys(a.config).length})</summary>
+    {Object.keys(a.config).length > 0 && <details class="more"><summary>Configuration that the log states ({Object.keys(a.config).length})</summary>
       <div class="scroll" tabIndex={0}><table><thead><tr><th>setting</th><th>value</th><th>from</th></tr></thead><tbody>
         {Object.entries(a.config).map(([k, v]) => <tr><td>{k}</td><td><Foreign text={typeof v.value === 'string' ? v.value : JSON.stringify(v.value)} /></td><td class="dim"><Foreign text={v.origin + (v.line ? `, line ${v.line}` : '')} /></td></tr>)}
-      </tbody></table></div></details>
+      </tbody></table></div></details>}
     <details class="more"><summary>Findings ({a.findings.length})</summary>
       <div class="scroll" tabIndex={0}><table><thead><tr><th>rule</th><th>role</th><th>rank</th><th>line</th></tr></thead><tbody>
         {a.findings.slice(0, 500).map((f) => <tr><td>{f.rule}</td><td>{f.role}</td><td>{f.rank ?? ''}</td><td><Foreign text={`${f.source ? f.source.split('/').pop() : ''}:${f.line}`} /></td></tr>)}

@@ -41,7 +41,7 @@ function Chart({counts, pick}: {counts: Counts; pick: (from: string, to: string)
   const present = ['gpu', 'host', 'comm', 'fault', 'io', 'other'].filter((f) => sums.some((m) => m.has(f)));
   const names: Record<string, string> = {gpu: 'device memory', host: 'host memory', comm: 'collectives', fault: 'device faults', io: 'storage, data', other: 'other'};
   return <figure class="chart">
-    <figcaption><b>{total}</b> {total === 1 ? 'incident' : 'incidents'}; {top > 1 && `at most ${top} in one column. `}<span class="legend">{present.map((f) => <span><i class={'f-' + f} />{names[f]}</span>)}</span></figcaption>
+    <figcaption><b>{total}</b> {total === 1 ? 'incident' : 'incidents'}{top > 1 && `, at most ${top} in one column`}<span class="legend">{present.map((f) => <span><i class={'f-' + f} />{names[f]}</span>)}</span></figcaption>
     <div class="columns">{sums.map((m, i) => {
       const from = new Date(first + i * step).toISOString(), to = new Date(first + (i + 1) * step).toISOString();
       if (!heights[i]) return <span />;
@@ -142,7 +142,7 @@ export function IncidentList() {
   return <>
     <h1 class="hide">Incidents</h1>
     <form class="filters" role="search" onSubmit={(e) => e.preventDefault()}>
-      {field('text', 'Search', 'summary, job, node, file')}
+      {field('text', 'Search', 'summary, job, file')}
       {field('kind', 'Kind', 'gpu.oom')}
       {field('job', 'Job', 'whole name')}
       {field('node', 'Node', 'whole name')}
@@ -157,7 +157,7 @@ export function IncidentList() {
       <div class="wide">
         {counts && <Chart counts={counts} pick={(since, until) => set({since, until})} />}
         {rows.length > 0 && <Rows rows={rows} fresh={fresh} now={now} more={more} end={!next} />}
-        {!loading && !rows.length && !fault && <p class="empty">{narrowed ? 'No incident matches.' : 'No incident in this time. Drag a log, a snapshot or a folder onto the page to have it read.'}</p>}
+        {!loading && !rows.length && !fault && <p class="empty">{narrowed ? 'No incident matches.' : 'No incident in this time. One appears here by itself when a watched log tells of a failure; a log, a snapshot or a folder that you drag onto the page is read at once.'}</p>}
       </div>
       <aside><Section title="Nodes that recur" id="recur"><Nodes rows={nodes} node={filter.node} pick={(node) => set({node})} /></Section></aside>
     </div>
@@ -198,7 +198,7 @@ function Rows({rows, fresh, now, more, end}: {rows: Row[]; fresh: Set<string>; n
             <span class={'kind f-' + family(r.kind)} id={'i-' + r.id}>{visible(r.kind)}</span>
             <span class="what"><Foreign text={r.summary} /></span>
             <span class="where">{r.job && <Path text={r.job} />}{r.job && r.attempt > 1 && ` #${r.attempt}`}{r.node && <> <Foreign text={r.node} /></>}{r.rank !== null && ` rank ${r.rank}`}{!r.job && !r.node && <Foreign text={r.source.split('/').pop()!} />}</span>
-            <span class="when">{r.open && <b class="open">open</b>} <Time at={r.opened_at} /> <small>{ago(r.opened_at, now)}{r.seen > 1 && `, seen ${r.seen} times`}</small></span>
+            <span class="when"><Time at={r.opened_at} /> <small>{r.open && <b class="open">open</b>}<span class="ago">{r.open && ', '}{ago(r.opened_at, now)}{r.seen > 1 && `, seen ${r.seen} times`}</span></small></span>
           </a>
         </article>)}
     </div>

@@ -1,7 +1,7 @@
 // Ranks by node: who failed first, who echoed, who was silent or waited. One canvas, so that thousands of ranks stay quick; the same in words below it.
 import {useEffect, useRef, useState} from 'preact/hooks';
 import type {Answer} from './api';
-import {ranges} from './format';
+import {namedRanks, ranges} from './format';
 
 export type RankState = 'root' | 'culprit' | 'suspect' | 'echo' | 'waiting' | 'silent' | 'other';
 const kNames: Record<RankState, string> = {root: 'failed first', culprit: 'others waited for it', suspect: 'one of these stands still', echo: 'failed after it', waiting: 'waited', silent: 'printed nothing', other: 'nothing known'};
@@ -74,6 +74,6 @@ export function Ranks({answer}: {answer: Answer}) {
       onKeyDown={(e) => { const d = ({ArrowRight: 1, ArrowLeft: -1, ArrowDown: perNode, ArrowUp: -perNode} as Record<string, number>)[e.key]; if (!d) return; e.preventDefault();
         const r = Math.min(states.length - 1, Math.max(0, at + d)); setAt(r); setTip(tell(r)); }} /></div>
     <p class="tip" aria-live="polite">{tip || `${states.length} ranks; each group is a node of ${perNode}. Point at one, or use the arrow keys.`}</p>
-    <ul class="legend">{lists.map((l) => <li><i class={'r-' + l.s} />{kNames[l.s]} <b>{l.ranks.length}</b> <small>{l.s === 'other' ? '' : ranges(l.ranks).slice(0, 120)}</small></li>)}</ul>
+    <ul class="legend">{lists.map((l) => <li><i class={'r-' + l.s} />{kNames[l.s]}: {l.ranks.length > 1 && <><b>{l.ranks.length}</b>, </>}<small>{namedRanks(l.ranks, 120)}</small></li>)}</ul>
   </>;
 }

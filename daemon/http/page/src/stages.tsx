@@ -41,5 +41,5 @@ export function IncidentStages({incident}: {incident: string}) {
   const capacity = plan.capacity_bytes ?? 0;
   const worst = plan.pipeline_stages.reduce((w, s) => s.device_bytes > w.device_bytes ? s : w, plan.pipeline_stages[0]);
   return <><StageBars stages={plan.pipeline_stages} capacity={capacity} />
-    <p class="dim">Modelled from the configuration, at each stage’s own peak{worst && `; stage ${worst.pipeline_rank} needs most, in ${worst.peak_phase}`}{capacity > 0 && `; the line is the limit of ${bytes(capacity)}`}.</p></>;
+    <p class="dim">Modelled from the configuration, at each stage’s own peak, with PyTorch’s cache and what stands outside{worst && `; stage ${worst.pipeline_rank} needs most, in ${worst.peak_phase}`}{capacity > 0 && `; the line is the limit of ${bytes(capacity)}`}.</p></>;
 }

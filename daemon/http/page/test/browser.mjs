@@ -141,6 +141,48 @@ await test('a new incident appears by itself', async (page) => {
   await writeFile(join(service.logs, 'late.log'), await readFile(join(recorded, 'cupy_oom.log')));
   await page.waitForFunction((n) => document.querySelectorAll('a.row').length > n, before);
 });
+await test('the GPU that recurs stands beside its node, and a click shows its incidents', async (page) => {
+  // Three jobs die on GPU 0 of gpu-07, two on different GPUs of gpu-08: there no GPU is named.
+  const text = await readFile(join(recorded, 'capacity_forward.log'), 'utf8');
+  for (const [job, node, device] of [['a', 'gpu-07', 0], ['b', 'gpu-07', 0], ['c', 'gpu-07', 0], ['d', 'gpu-08', 1], ['e', 'gpu-08', 2]]) {
+    await mkdir(join(service.jobs, job, node), {recursive: true});
+    await writeFile(join(service.jobs, job, node, `rank${device}.log`), text.replaceAll('GPU 0 has', `GPU ${device} has`));
+  }
+  await open(page, '/');
+  const nodes = page.locator('.nodes button');
+  await page.waitForFunction(() => [...document.querySelectorAll('.nodes .num')].map((e) => e.innerText).join() === '3,2');
+  assert.deepEqual(await nodes.locator('b').allInnerTexts(), ['gpu-07 GPU 0', 'gpu-08']);
+  assert.match(await nodes.first().innerText(), /3 jobs, mostly gpu\.oom\.capacity/);
+  await accessible(page, 'nodes');
+  await shot(page, 'nodes');
+  await nodes.first().click();
+  await page.waitForFunction(() => document.querySelectorAll('a.row').length === 3);
+  assert.match(page.url(), /node=gpu-07/);
+  assert.equal(await nodes.first().getAttribute('aria-pressed'), 'true');
+});
+await test('an incident of a pipeline shows what each stage needs', async (page) => {
+  // The arguments as Megatron prints them, of the same run on four stages of as many layers.
+  const text = await readFile(join(recorded, 'megatron-oom-dense-forward.log'), 'utf8');
+  const set = (log, name, value) => { const place = new RegExp(`^(.*?\\b${name}[ :.]+)\\d+`, 'm'); assert.match(log, place); return log.replace(place, `$1${value}`); };
+  const changes = {'data-parallel size': 2, 'pipeline-model-parallel size': 4, 'pipeline model parallel with size': 4, data_parallel_size: 2, pipeline_model_parallel_size: 4, transformer_pipeline_model_parallel_size: 4,
+                   num_layers: 96, encoder_num_layers: 96, 'number of microbatches to constant': 4, 'model parallel rank \\(0, 0, 0\\)': 5760024576};   // the first stage has no output layer
+  await writeFile(join(service.logs, 'pipeline.log'), Object.entries(changes).reduce((log, [name, value]) => set(log, name, value), text));
+  let row = null;
+  for (let i = 0; i < 200 && !row; ++i) {
+    row = (await (await fetch(service.base + '/api/v1/incidents')).json()).incidents.find((r) => r.source.endsWith('pipeline.log'));
+    await new Promise((r) => setTimeout(r, 100));
+  }
+  await open(page, '/incidents/' + row.id);
+  const bars = page.locator('section[aria-labelledby=stages] .row2');
+  await bars.nth(3).waitFor();
+  assert.equal(await bars.count(), 4);
+  assert.match(await bars.first().getAttribute('aria-label'), /^stage 0, 24 layers, peak in \w+: .*activations [\d.]+ GiB/);
+  const sizes = (await bars.locator('.num').allInnerTexts()).map(parseFloat);
+  assert.ok(sizes[0] > sizes[1] && sizes[1] > sizes[2], `the first stage holds most layers in flight: ${sizes}`);
+  assert.ok(await fitsWidth(page));
+  await accessible(page, 'stages');
+  await shot(page, 'stages', true);
+});
 await test('an upload opens its incident', async (page) => {
   await open(page, '/');
   await page.locator('#files').setInputFiles(join(recorded, 'model_load.log'));

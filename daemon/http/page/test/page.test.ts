@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest';
 import {eventCutter, problemOf, url} from '../src/api';
-import {ago, bytes, family, ranges, shortPath, telling, utcTime, visible} from '../src/format';
+import {ago, bytes, family, namedRanks, ranges, shortPath, telling, utcTime, visible} from '../src/format';
 import {codeBlock, escapeText, markdown} from '../src/markdown';
 import {numbered} from '../src/logview';
 import {tarOf} from '../src/tar';
@@ -19,6 +19,10 @@ describe('format', () => {
     for (const [count, text] of [[2147483648, '2.00 GiB'], [74186752, '70.8 MiB'], [2048, '2.0 KiB'], [12, '12 B'], [0, '0 B'], [null, 'unknown']] as const) expect(bytes(count)).toBe(text);
   });
   it('joins ranks to ranges', () => { expect(ranges([3, 1, 2, 7, 7, 9, 10])).toBe('1-3, 7, 9-10'); expect(ranges([])).toBe(''); });
+  it('names ranks, of many the first ones whole', () => {
+    for (const [list, most, text] of [[[2], 60, 'rank 2'], [[0, 1, 3], 60, 'ranks 0-1, 3'], [[100, 102, 104, 106], 9, 'ranks 100, 102 and 2 more'], [[100, 101, 104, 106], 12, 'ranks 100-101, 104 and 1 more'], [[1000, 1002], 2, 'ranks 1000 and 1 more']] as const)
+      expect(namedRanks([...list], most)).toBe(text);
+  });
   it('makes what steers a terminal or the direction of reading visible', () => {
     expect(visible('a\x1b[31mb\u202ec\x07\u009bd\te')).toBe('a\u241b[31mb<U+202E>c\u2407<U+009B>d\te');
   });
@@ -106,7 +110,9 @@ describe('incident', () => {
   it('offers the first line of each rank that followed', () => {
     const f = (line: number, rank: number | null, role = 'cascade') => ({rule: 'r', role, kind: 'dist.peer_closed', source: 'a.log', line, rank, captures: {}});
     expect(echoPlaces(answer({findings: [f(3, 2, 'root'), f(9, 1), f(10, 1), f(12, 3), f(14, null)]})).map((p) => [p.line, p.name])).toEqual([[9, 'dist.peer_closed, rank 1'], [12, 'dist.peer_closed, rank 3']]);
-    expect(echoPlaces(answer()).map((p) => [p.source, p.line, p.name])).toEqual([['a_b.log', 9, 'dist.peer_closed, rank 1']]);
+    expect(echoPlaces(answer()).map((p) => [p.source, p.line, p.name])).toEqual([['a_b.log', 9, 'dist.peer_closed']]);   // whose of the two ranks it is, nobody says
+    const twice = [{kind: 'dist.peer_closed', count: 1, ranks: [1], source: null, first_line: 9}, {kind: 'user.exception', count: 2, ranks: [0, 1], source: null, first_line: 9}];
+    expect(echoPlaces(answer({echoes: twice})).map((p) => p.name)).toEqual(['dist.peer_closed, rank 1']);   // one place for one line
   });
 });
 describe('addresses', () => {

@@ -9,10 +9,10 @@ const freePort = () => new Promise((done) => { const s = createServer().listen(0
 
 export async function startService(triage, logs = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'triaged-page-')), port = await freePort();
-  await mkdir(join(folder, 'logs'));
+  for (const name of ['logs', 'jobs']) await mkdir(join(folder, name));
   for (const [name, from] of Object.entries(logs)) await copyFile(from, join(folder, 'logs', name));
   await writeFile(join(folder, 'triaged.yaml'),
-    `database: ${folder}/triaged.db\nhttp:\n  listen: 127.0.0.1:${port}\nsources:\n  files:\n    - ${folder}/logs/*.log\nincidents:\n  settle: 200ms\n  close_after: 2s\n`);
+    `database: ${folder}/triaged.db\nhttp:\n  listen: 127.0.0.1:${port}\nsources:\n  files:\n    - ${folder}/logs/*.log\n    - ${folder}/jobs/{job}/{node}/rank{rank}.log\nincidents:\n  settle: 200ms\n  close_after: 2s\n`);
   const child = spawn(triage, ['serve', '--config', join(folder, 'triaged.yaml')], {stdio: ['ignore', 'pipe', 'pipe']});
   let said = '';
   child.stdout.on('data', (d) => (said += d));
@@ -23,7 +23,7 @@ export async function startService(triage, logs = {}) {
     if (child.exitCode !== null || i > 150) throw new Error('the service did not start: ' + said);
     await new Promise((r) => setTimeout(r, 100));
   }
-  return {base, folder, logs: join(folder, 'logs'), said: () => said,
+  return {base, folder, logs: join(folder, 'logs'), jobs: join(folder, 'jobs'), said: () => said,
           stop: async () => { child.kill('SIGTERM'); await new Promise((r) => child.once('exit', r)); await rm(folder, {recursive: true, force: true}); }};
 }
 
