@@ -95,6 +95,30 @@ bool read_mpi(std::string_view message, ProcessExit& exit) {
   return false;
 }
 
+// "rank 3 died from signal 11 and dumped core", "rank 9 exited with code 1" (HPE PALS), "(first noticed rank 0) terminated with signal 9"
+// (IBM jsrun), "PE RANK 3 exit signal Killed" (Cray ALPS).
+bool read_vendor_launcher(std::string_view message, ProcessExit& exit) {
+  Scan scan(message);
+  const bool alps = scan.after("PE RANK ");
+  if (!alps) scan.move_to(0);
+  if (!alps && !scan.after("rank ")) return false;
+  exit.printer = alps ? "aprun" : "mpiexec";
+  exit.rank = rank_number(scan.integer());
+  if (!exit.rank) return false;
+  if (alps) {
+    if (!scan.word(" exit signal ")) return false;
+    exit.signal = signal_of_word(scan.rest());
+    return exit.signal.has_value();
+  }
+  if (scan.word(" exited with code ")) {
+    const auto status = scan.integer();
+    return status && enter_status(exit, *status);
+  }
+  if (!scan.word(" died from signal ") && !scan.word(") terminated with signal ")) return false;
+  exit.signal = narrow(scan.integer());
+  return exit.signal && *exit.signal > 0 && *exit.signal <= 64;
+}
+
 // Ray's text on a dead worker names an OOM killer as one of several guesses: no evidence. "memory pressure" is Ray's own memory monitor.
 bool read_ray(std::string_view message, ProcessExit& exit) {
   exit.printer = "ray";
@@ -192,7 +216,7 @@ bool read_generic(std::string_view message, ProcessExit& exit) {
 }
 
 using Reader = bool (*)(std::string_view, ProcessExit&);
-constexpr std::array<Reader, 12> kReaders{read_torchrun, read_deepspeed, read_slurm_exit, read_mpi,     read_ray,        read_workers,
+constexpr std::array<Reader, 13> kReaders{read_torchrun, read_deepspeed, read_slurm_exit, read_mpi, read_vendor_launcher, read_ray, read_workers,
                                           read_subprocess, read_systemd,  read_container_exit, read_batch, read_shell_exit, read_generic};
 
 }  // namespace

@@ -127,7 +127,7 @@ Strength strength_of(const Finding& f) {
   if (any_of(words_of(f), kEchoWords) && !std::holds_alternative<parsers::CollectiveTimeout>(f.event)) return Strength::cascade;
   if (kind_is(f.kind, "host.oom")) return Strength::host_oom;
   // A shell that misses a command goes on with the next one.
-  if (f.rule.starts_with("launch.") && kind_is(f.kind, "sched.launch")) return Strength::general;
+  if (f.rule.starts_with("launch.") && kind_is(f.kind, "sched.launch")) return f.role == Role::root ? Strength::general : Strength::exit;
   // That a step is ended says what follows a failed task as well as a cancellation.
   if (kind_is(f.kind, "sched")) return f.role == Role::cascade ? Strength::exit : Strength::scheduler;
   if (kind_is(f.kind, "proc")) return of_process(f);

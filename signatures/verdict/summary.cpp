@@ -56,12 +56,42 @@ std::string of_text(parsers::Bytes part, parsers::Bytes whole) {
   return a + " of " + b;
 }
 
-// The first line of what the program said, cut.
-std::string said(const Finding& root) {
-  std::string_view words = parsers::trim(words_of(root));
-  words = words.substr(0, words.find('\n'));
+std::string cut(std::string_view words) {
+  words = parsers::trim(words);
   std::string out(words.substr(0, 160));
   if (words.size() > 160) out += "...";
+  return out;
+}
+
+// The first line of `text` that is not blank.
+std::string_view first_line(std::string_view text) {
+  text = parsers::trim(text);
+  return parsers::trim(text.substr(0, text.find('\n')));
+}
+
+// The line of a message that says what its first line only announces; empty if there is none.
+// Sources: pytorch/pytorch: torch/csrc/distributed/c10d/NCCLUtils.cpp ("Last error:"), torch/_dynamo/utils.py (": got RuntimeError(...)"; older:
+// "Failed running call_function ...:"), torch/_dynamo/exc.py ("backend='inductor' raised:").
+std::string_view decisive(const Finding& root) {
+  if (!root.traceback) return {};
+  const std::string_view message = root.traceback->message;
+  constexpr std::string_view last_error = "\nLast error:", fake = "failed to run FX node with fake tensors: ", got = ": got ";
+  if (const auto at = message.find(last_error); at != std::string_view::npos) return first_line(message.substr(at + last_error.size()));
+  if (const auto at = message.find(fake); at != std::string_view::npos)
+    if (const auto inner = message.find(got, at); inner != std::string_view::npos) return first_line(message.substr(inner + got.size()));
+  const auto end = message.find('\n');
+  if (end == std::string_view::npos || !parsers::trim(message.substr(0, end)).ends_with(':')) return {};
+  return first_line(message.substr(end));
+}
+
+// What the program said, in one line: the source line of an exception without words, the next line of one that only announces it.
+std::string said(const Finding& root) {
+  if (root.traceback && parsers::trim(root.traceback->message).empty() && !root.traceback->frames.empty()) {
+    const std::string& source = root.traceback->frames.back().source;
+    if (!source.empty() && !source.starts_with("raise ")) return cut(source);
+  }
+  std::string out = cut(first_line(words_of(root)));
+  if (const auto inner = decisive(root); out.ends_with(':') && !inner.empty()) out += " " + cut(inner);
   return out;
 }
 
@@ -157,7 +187,10 @@ std::string summary_of(const Diagnosis& d, const Finding& root, const std::strin
   std::string out;
   if (!rule_summary.empty()) {
     out = rule_summary;
-    if (out.back() == '.') out.pop_back();
+    const bool announces = out.back() == ':' || kind_is(root.kind, "nccl") || root.rule == "user.fake_tensor";
+    if (out.back() == '.' || out.back() == ':') out.pop_back();
+    if (const auto inner = decisive(root); announces && !inner.empty() && !parsers::contains(out, inner)) out += ": " + cut(inner);
+    if (out.back() == '.' && !out.ends_with("...")) out.pop_back();
     const std::string rank = d.root.rank ? "rank " + std::to_string(*d.root.rank) : "";
     if (!rank.empty() && !parsers::contains(parsers::lower(out), rank)) out += " (" + rank + at_step(d) + ")";
     return out + ".";

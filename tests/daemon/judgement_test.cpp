@@ -207,3 +207,81 @@ TEST_CASE("who asked for the flight recorders is told, and is no culprit") {
   CHECK_FALSE(d.root.rank);
   CHECK(d.summary.find("Rank 21") == 0);
 }
+
+TEST_CASE("the sentence of an answer says what decides, also where the exception's own line does not") {
+  const std::string torch = "/usr/lib/python3/dist-packages/torch/";
+  const auto trace = [](const std::string& file, const std::string& function, const std::string& source, const std::string& error) {
+    return "[rank3]: Traceback (most recent call last):\n[rank3]:   File \"/train/train.py\", line 7, in <module>\n[rank3]:     main()\n[rank3]:   File \"" + file +
+           "\", line 12, in " + function + "\n[rank3]:     " + source + "\n" + error;
+  };
+  const struct {
+    const char* name;
+    std::string text;
+    const char *kind, *says;
+  } rows[] = {
+      {"an assertion without words", trace("/train/train.py", "main", "assert labels.shape == (n_rows,)", "[rank3]: AssertionError\n"), "user.exception",
+       "of: AssertionError: assert labels.shape == (n_rows,)"},
+      {"a bare raise says no more than its name", trace("/train/train.py", "main", "raise NotImplementedError", "[rank3]: NotImplementedError\n"), "user.exception", "of: NotImplementedError"},
+      {"an exception that announces the next line", trace("/train/train.py", "main", "load()", "[rank3]: ValueError: these keys differ:\n[rank3]: head.weight\n"), "user.exception",
+       "ValueError: these keys differ: head.weight"},
+      {"NCCL's last error", trace(torch + "distributed/distributed_c10d.py", "broadcast", "work = group.broadcast([tensor], opts)",
+             "[rank3]: torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:317, internal error - please report this "
+             "issue to the NCCL developers, NCCL version 2.21.5\n[rank3]: ncclInternalError: Internal check failed.\n[rank3]: Last error:\n[rank3]: no such thing in /dev\n"),
+       "nccl.internal", ": no such thing in /dev"},
+      {"a topology that NCCL cannot read", trace(torch + "distributed/distributed_c10d.py", "broadcast", "work = group.broadcast([tensor], opts)",
+             "[rank3]: torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:317, internal error - please report this "
+             "issue to the NCCL developers, NCCL version 2.21.5\n[rank3]: ncclInternalError: Internal check failed.\n[rank3]: Last error:\n[rank3]: Attribute busid of node nic not found\n"),
+       "config.topology", "Attribute busid of node nic not found"},
+      {"fake tensors, before 2.7", trace("/train/train.py", "main", "loss = model(x)",
+             "[rank3]: torch._dynamo.exc.TorchRuntimeError: Failed running call_function <function cross_entropy at 0x7f>(*(FakeTensor(..., size=(90752, 8)),), **{}):\n"
+             "[rank3]: Attempting to broadcast a dimension of length 90752 at -1! Mismatching argument at index 1\n"),
+       "user.exception", "Attempting to broadcast a dimension of length 90752 at -1!"},
+      {"fake tensors, since 2.7", trace("/train/train.py", "main", "loss = model(x)",
+             "[rank3]: torch._dynamo.exc.TorchRuntimeError: Dynamo failed to run FX node with fake tensors: call_method view(*(FakeTensor(..., size=(8, 24576)), -1, 576), **{}): "
+             "got RuntimeError(\"shape '[-1, 576]' is invalid for input of size 196608\")\n"),
+       "user.exception", "shape '[-1, 576]' is invalid for input of size 196608"},
+      {"a rank that is not in the mesh", trace(torch + "distributed/device_mesh.py", "get_group", "return not_none(_find_pg_by_ranks_and_tag(*self._dim_group_infos[mesh_dim][:2]))",
+             "[rank3]: IndexError: list index out of range\n"),
+       "config.parallelism", "list index out of range"},
+      {"a list of the program that is too short", trace("/train/device_mesh.py", "get_group", "return groups[dim]", "[rank3]: IndexError: list index out of range\n"), "user.exception",
+       "list index out of range"},
+  };
+  for (const auto& row : rows) {
+    CAPTURE(std::string(row.name));
+    const daemon::Answer answer = tests::scan_text(row.text);
+    REQUIRE(answer.incidents.size() == 1);
+    const auto& d = answer.incidents[0].diagnosis;
+    CHECK(d.kind == row.kind);
+    CHECK_MESSAGE(d.summary.find(row.says) != std::string::npos, d.summary);
+    CHECK(d.summary.find("raise ") == std::string::npos);
+  }
+}
+
+TEST_CASE("what HPE's launcher, jsrun and aprun say of the end of a rank, and that an echo is no root") {
+  const struct {
+    const char *text, *kind;
+    int rank;
+  } rows[] = {
+      {"x3005c0s31b0n0.hsn.example.gov: rank 0 died from signal 15\nx3005c0s31b0n0.hsn.example.gov: rank 3 died from signal 11 and dumped core\n", "proc.sigsegv", 3},
+      {"x3102c0s7b0n0.hsn.example.gov: rank 7 exited with code 255\nx3102c0s37b1n0.hsn.example.gov: rank 0 died from signal 15\n", "proc.exit", 7},
+      {"ERROR:  One or more process (first noticed rank 12) terminated with signal 9\n", "proc.sigkill", 12},
+      {"_pmiu_daemon(SIGCHLD): [NID 00123] [c0-0c1s2n3] [Mon Dec  1 10:00:00 2025] PE RANK 7 exit signal Killed\n", "proc.sigkill", 7},
+  };
+  for (const auto& row : rows) {
+    CAPTURE(std::string(row.text));
+    const daemon::Answer answer = tests::scan_text(row.text);
+    REQUIRE(answer.incidents.size() == 1);
+    CHECK(answer.incidents[0].diagnosis.kind == row.kind);
+    CHECK(answer.incidents[0].diagnosis.root.rank == row.rank);
+  }
+}
+
+TEST_CASE("of a container that did not start, enroot's own line is the cause") {
+  const daemon::Answer answer = tests::scan_text(
+      "0: slurmstepd: error: pyxis: container start failed with error code: 1\n0: slurmstepd: error: pyxis: printing enroot log file:\n"
+      "0: slurmstepd: error: pyxis:     enroot-switchroot: failed to execute: /bin/bash: No such file or directory\n"
+      "0: slurmstepd: error: pyxis: couldn't start container\n0: slurmstepd: error: spank: required plugin spank_pyxis.so: task_init() failed with rc=-1\n");
+  REQUIRE(answer.incidents.size() == 1);
+  CHECK(answer.incidents[0].diagnosis.kind == "sched.launch");
+  CHECK(answer.incidents[0].diagnosis.root.line == 3);
+}

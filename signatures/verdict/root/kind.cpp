@@ -41,6 +41,19 @@ void kind_of_loader_fault(const Case& c, Diagnosis& d) {
   d.reasons.push_back("it was raised while a package looks for its own compiled library: that part is not installed, or was built for another framework");
 }
 
+// A DeviceMesh keeps the groups of its dimensions only on the ranks that are in it; asked elsewhere, the list is empty.
+// Source: pytorch/pytorch: torch/distributed/device_mesh.py.
+void kind_of_mesh_fault(const Case& c, Diagnosis& d) {
+  const Finding& f = *c.root.finding;
+  const auto& frames = d.root.frames;
+  if (f.rule != "python.exception" || exception_name(f) != "IndexError" || frames.empty()) return;
+  const auto& inner = frames.back();
+  if (!parsers::contains(inner.file, "torch/distributed/device_mesh.py") || !parsers::contains(inner.source, "_dim_group_")) return;
+  d.kind = "config.parallelism";
+  d.fix_hints.push_back("config");
+  d.reasons.push_back("it was raised where a device mesh is asked for the group of one of its dimensions: this rank is not in that mesh, or the mesh has no such dimension");
+}
+
 // Megatron's and NVIDIA's asynchronous saving ask queues of helper processes (multiprocessing.Manager, the persistent writer): EOFError there
 // says that such a helper ended, no peer. Sources: NVIDIA/Megatron-LM: core/dist_checkpointing/strategies/{filesystem_async,async_utils}.py,
 // NVIDIA/nvidia-resiliency-ext: checkpointing/async_ckpt, pytorch/pytorch: distributed/checkpoint/_async_process_executor.py.
@@ -151,6 +164,7 @@ void kind_of_host_memory(const Case& c, Diagnosis& d) {
 void refine_kind(const Case& c, Diagnosis& d) {
   kind_of_reader_fault(c, d);
   kind_of_loader_fault(c, d);
+  kind_of_mesh_fault(c, d);
   kind_of_lost_writer(c, d);
   kind_of_process(c, d);
   kind_of_host_memory(c, d);

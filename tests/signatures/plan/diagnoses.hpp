@@ -110,7 +110,7 @@ inline std::vector<std::string> all_kinds() {
           "sched.requeued", "sched.launch",
           "io.enospc", "io.emfile", "io.stale", "io.eio", "ckpt.corrupt", "ckpt.missing", "ckpt.mismatch",
           "num.nan", "num.spike", "data.index", "data.worker", "data.missing", "data.corrupt", "data.empty", "data.tokenizer", "data.multimodal", "config.assertion", "config.arguments", "config.attention", "config.batch_size", "config.deepspeed",
-          "config.divisibility", "config.key", "config.model", "config.parallelism", "config.sequence", "config.trainer",
+          "config.alignment", "config.divisibility", "config.key", "config.model", "config.parallelism", "config.sequence", "config.trainer",
           "env.import", "env.version", "env.compile", "env.permission", "net.hub", "user.exception", "user.exception.device", "user.exception.dtype",
           "proc.sigint", "proc.sighup", "gpu.oom", "jax.oom", "host.oom"};
 }
