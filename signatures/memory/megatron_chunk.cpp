@@ -71,7 +71,9 @@ void loss_forward(const MegatronSetup& run, Arena& arena, double logits) {
   }
 }
 
-void loss_backward(const MegatronSetup& run, Arena& arena, double logits, const LayerSizes& z) {
+// waits: the gradient of the output matrix, tied to an embedding of the same chunk, is live until the embedding's arrives and the two are added
+// (autograd keeps it with the tensor's accumulator).
+void loss_backward(const MegatronSetup& run, Arena& arena, double logits, const LayerSizes& z, bool waits) {
   const double w = run.weight;
   if (w < 4) {
     arena.take(Part::logits, logits * w);
@@ -79,7 +81,8 @@ void loss_backward(const MegatronSetup& run, Arena& arena, double logits, const 
   }
   const double weight = run.grad_fusion ? 0 : real(run.padded_vocab) / real(run.layout.tensor) * real(run.shape.hidden) * w;
   arena.take(Part::transient, z.hidden_full + (run.layout.sequence_parallel ? z.hidden : 0));
-  arena.touch(Part::weight_gradient, weight);
+  arena.take(Part::weight_gradient, weight);
+  if (!waits) arena.drop(Part::weight_gradient, weight);
   arena.drop(Part::logits, logits * w);
   arena.drop(Part::transient, z.hidden_full - (run.layout.sequence_parallel ? 0 : z.hidden));
 }
@@ -148,11 +151,12 @@ ChunkCost chunk_cost(const MegatronSetup& run, const StageChunk& chunk, Imbalanc
   }
   // What a stage has sent on is given back at once (deallocate_pipeline_outputs, set by the trainer).
   const bool sent = cost.sends;
+  const bool waits = run.shape.tied && chunk.embedding && chunk.loss;
   if (sent) arena.drop(Part::dense, z.hidden);
   cost.kept = arena.live();
   arena.mark();
   if (chunk.loss) {
-    loss_backward(run, arena, logits, z);
+    loss_backward(run, arena, logits, z, waits);
     arena.drop(Part::dense, z.hidden);
     arena.take(Part::transient, z.hidden);
     arena.drop(Part::transient, z.hidden);
@@ -162,7 +166,7 @@ ChunkCost chunk_cost(const MegatronSetup& run, const StageChunk& chunk, Imbalanc
   }
   arena.mark();
   for (std::size_t i = ahead.size(); i-- > 0;) {
-    if (chunk.loss) loss_backward(run, arena, logits, z), arena.drop(Part::transient, z.hidden);
+    if (chunk.loss) loss_backward(run, arena, logits, z, false), arena.drop(Part::transient, z.hidden);
     arena.drop(Part::dense, z.hidden);
     ahead[i].backward(arena);
     arena.drop(Part::dense, 5 * z.hidden);
