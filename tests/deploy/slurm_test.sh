@@ -37,6 +37,16 @@ quiet_epilog SLURM_JOB_ID=72 SLURM_JOB_UID="$me" SLURM_JOB_USER=x
 check "a healthy job: status 0 and no report" '[ $? -eq 0 ] && [ -z "$(find "$room/logs/72" -name "triage-*")" ]'
 quiet_epilog SLURM_JOB_ID=73 SLURM_JOB_UID="$me" SLURM_JOB_USER=x
 check "a job without logs: status 0" '[ $? -eq 0 ] && [ -z "$(ls "$room/logs/73")" ]'
+printf 'step 1 loss 2.1\n' > "$room/logs/73/rank0.log"
+printf 'srun: error: node1: task 1: Killed\n' > "$room/logs/slurm-73.out"
+cp "$room/logs/slurm-73.out" "$room/logs/slurm-74.out"
+quiet_epilog SLURM_JOB_ID=73 SLURM_JOB_UID="$me" SLURM_JOB_USER=x
+check "what srun says in the job's own output counts" 'grep -q "^proc.sigkill" "$room/logs/73/triage-$node.txt"'
+quiet_epilog SLURM_JOB_ID=74 SLURM_JOB_UID="$me" SLURM_JOB_USER=x
+check "a job without a folder: the report stands beside its output" 'grep -q "^proc.sigkill" "$room/logs/triage-74-$node.txt"'
+ln -s "$room/logs/slurm-74.out" "$room/logs/slurm-75.out"
+quiet_epilog SLURM_JOB_ID=75 SLURM_JOB_UID="$me" SLURM_JOB_USER=x
+check "a link in place of the output is not followed" '[ ! -e "$room/logs/triage-75-$node.txt" ]'
 for job in '' '71; touch x' '../..' '7 1'; do
   quiet_epilog SLURM_JOB_ID="$job" SLURM_JOB_UID="$me"
   check "job '$job': status 0" '[ $? -eq 0 ]'
@@ -51,6 +61,10 @@ sed -i "s|^TRIAGE=.*|TRIAGE=$room/slow|; s|^TRIAGE_SECONDS=.*|TRIAGE_SECONDS=1|"
 began=$SECONDS
 quiet_epilog SLURM_JOB_ID=72 SLURM_JOB_UID="$me"
 check "a program that hangs is ended, status 0" '[ $? -eq 0 ] && [ $((SECONDS - began)) -lt 20 ]'
+
+# Slurm makes no folder for the file that a batch script names as its output: one below a folder of the job ends the job before its first line.
+check "job.sbatch: its output needs no folder of the job" '! grep -qE "^#SBATCH --output=.*%.*/" "$tree/deploy/slurm/job.sbatch"'
+check "job.sbatch: its output is where the epilog looks" 'grep -qx "#SBATCH --output=/logs/slurm-%j.out" "$tree/deploy/slurm/job.sbatch"'
 
 out=$(env -i SLURM_JOB_ID=71 TRIAGE_DUMPS="$room/dumps" NCCL_DEBUG=INFO /bin/sh "$tree/deploy/slurm/taskprolog")
 check "task prolog: status 0" '[ $? -eq 0 ]'
