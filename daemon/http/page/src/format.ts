@@ -82,21 +82,23 @@ export function visible(text: string): string {
   return out;
 }
 
-/** The last two parts of a path, for places where the whole one hides what matters; other text as it is. */
+const kName = 60;   // characters of a name that are shown where others stand beside it
+
+/** A path's last two parts, for places where the whole one hides what matters; of a very long name both ends. */
 export function shortPath(text: string): string {
-  if (!text.startsWith('/')) return text;
-  const parts = text.split('/').filter(Boolean);
-  return parts.length > 2 ? '\u2026/' + parts.slice(-2).join('/') : text;
+  const parts = text.startsWith('/') ? text.split('/').filter(Boolean) : [];
+  const name = [...(parts.length > 2 ? '\u2026/' + parts.slice(-2).join('/') : text)];
+  return name.length > kName ? name.slice(0, kName / 2).join('') + '\u2026' + name.slice(-kName / 2).join('') : name.join('');
 }
 
-/** The part of a long line that says what went wrong: from the last named error on, else its end. `cut`: something was left out. */
+/** The part of a long line that says what went wrong: from the last named error or the first word of trouble on, else both ends. `cut`: something was left out. */
 export function telling(text: string, most = 1200): {text: string; cut: boolean} {
   if (text.length <= most) return {text, cut: false};
   let at = Math.max(text.lastIndexOf('Error: '), text.lastIndexOf('Exception: '));
-  if (at < 0) at = text.search(/out of memory|fatal|fail/i);
+  if (at < 0) at = text.search(/out of memory|fatal|fail|Xid|error|assert|killed|timed? ?out/i);
   for (let i = 0; at > 0 && i < 100 && /[\w.]/.test(text[at - 1]); ++i) --at;   // the whole name
-  const from = at < 0 ? text.length - most : at;
-  return {text: (from > 0 ? '\u2026 ' : '') + text.slice(from, from + most) + (from + most < text.length ? ' \u2026' : ''), cut: true};
+  if (at < 0) return {text: text.slice(0, most / 2) + ' \u2026 ' + text.slice(-most / 2), cut: true};
+  return {text: (at > 0 ? '\u2026 ' : '') + text.slice(at, at + most) + (at + most < text.length ? ' \u2026' : ''), cut: true};
 }
 
 /** Family of a kind, for its colour: gpu, host, comm, fault, io, other. */

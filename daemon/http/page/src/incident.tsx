@@ -95,10 +95,10 @@ function Whole({detail, a, load}: {detail: Detail; a: Answer; load: () => void})
       <div>
         <Section title="What" id="what">
           <pre class="root" tabIndex={0}><code dir="ltr">{visible(told.text)}</code></pre>
-          {told.cut && <p class="dim">Part of a line of {bytes(root.text.length)}; all of it stands under Evidence.</p>}
+          {told.cut && <p class="dim">Part of a long line; more of it stands under Evidence.</p>}
         </Section>
         <Section title="Where" id="where"><dl class="facts">
-          {a.job && a.job !== root.source && <div><dt>job</dt><dd><Path text={a.job} /></dd></div>}{a.attempt > 1 && fact('attempt', a.attempt)}{fact('node', root.node)}{fact('rank', root.rank)}{fact('GPU', root.device)}{fact('step', root.step)}{fact('phase', a.phase)}
+          {a.job && a.job !== root.source && <div><dt>job</dt><dd><Path text={a.job} /></dd></div>}{a.attempt > 1 && fact('attempt', a.attempt)}{root.node && <div><dt>node</dt><dd><Path text={root.node} /></dd></div>}{fact('rank', root.rank)}{fact('GPU', root.device)}{fact('step', root.step)}{fact('phase', a.phase)}
           {fact('pid', root.pid)}{fact('framework', a.framework.join(', '))}
           {root.time || row.occurred_at ? <div><dt>time</dt><dd><Time at={root.time ?? row.occurred_at} /></dd></div> : <div><dt title="The log tells no time">read at</dt><dd><Time at={row.opened_at} /></dd></div>}
           <div class="long"><dt>line</dt><dd><Foreign text={`${root.source}:${root.line ?? '?'}`} /></dd></div>

@@ -197,7 +197,7 @@ function Rows({rows, fresh, now, more, end}: {rows: Row[]; fresh: Set<string>; n
           <a class="row" href={'/incidents/' + r.id} onClick={(e) => { if (e.metaKey || e.ctrlKey) return; e.preventDefault(); go('/incidents/' + r.id); }}>
             <span class={'kind f-' + family(r.kind)} id={'i-' + r.id}>{visible(r.kind)}</span>
             <span class="what"><Foreign text={r.summary} /></span>
-            <span class="where">{r.job && <Path text={r.job} />}{r.job && r.attempt > 1 && ` #${r.attempt}`}{r.node && <> <Foreign text={r.node} /></>}{r.rank !== null && ` rank ${r.rank}`}{!r.job && !r.node && <Foreign text={r.source.split('/').pop()!} />}</span>
+            <span class="where">{r.job && <Path text={r.job} />}{r.job && r.attempt > 1 && ` #${r.attempt}`}{r.node && <> <Path text={r.node} /></>}{r.rank !== null && ` rank ${r.rank}`}{!r.job && !r.node && <Foreign text={r.source.split('/').pop()!} />}</span>
             <span class="when"><Time at={r.opened_at} /> <small>{r.open && <b class="open">open</b>}<span class="ago">{r.open && ', '}{ago(r.opened_at, now)}{r.seen > 1 && `, seen ${r.seen} times`}</span></small></span>
           </a>
         </article>)}

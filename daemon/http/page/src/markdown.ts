@@ -2,9 +2,9 @@
 import type {Answer} from './api';
 import {bytes, percent, visible} from './format';
 
-/** Foreign text inside Markdown: its signs lose their meaning. */
+/** Foreign text inside Markdown: its signs lose their meaning, and a zero-width space keeps it from naming people, teams and tickets. */
 export function escapeText(text: string): string {
-  return visible(text).replace(/\s+/g, ' ').replace(/[\\`*_{}\[\]<>#|!~]/g, '\\$&');
+  return visible(text).replace(/\s+/g, ' ').replace(/^[-+=]|[\\`*_{}\[\]<>#|!~&]/g, '\\$&').replace(/[@#]/g, '$&\u200b');
 }
 
 /** Foreign text as a code block whose fence it cannot close. */

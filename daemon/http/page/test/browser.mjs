@@ -242,6 +242,41 @@ await test('text from logs stays text', async (page) => {
   assert.ok(facts.links.every((p) => p === 'http:'));
   await shot(page, 'hostile', true);
 });
+for (const width of [360, 1400])
+  await test(`hostile names and endless words stay text, ${width} px`, async (page) => {
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], {origin: service.base});
+    const job = `<img src=x onerror=alert(1)> @all ${'J'.repeat(200)}`, node = `<b>\u202e#7 ${'n'.repeat(200)}`, word = '<i>\x1b[31m\u202e' + 'W'.repeat(10000);
+    const folder = join(service.jobs, job, node), text = await readFile(join(recorded, 'capacity_forward.log'), 'utf8');
+    await mkdir(folder, {recursive: true});
+    await writeFile(join(folder, 'rank3.log'), `${word}\n${text.replace('torch.OutOfMemoryError', word + ' torch.OutOfMemoryError')}${word}\n`);
+    let row = null;
+    for (let i = 0; i < 200 && !row; ++i) {
+      row = (await (await fetch(service.base + '/api/v1/incidents')).json()).incidents.find((r) => r.job === job);
+      await new Promise((r) => setTimeout(r, 100));
+    }
+    const sound = () => page.evaluate(() => {
+      const steers = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/, said = [...document.querySelectorAll('*')].flatMap((e) => [...e.attributes].map((a) => a.value));
+      return {images: document.images.length, scripts: document.scripts.length, marks: document.querySelectorAll('main i i, main bdi *, main code b').length,
+              steers: steers.test(document.body.innerText) || said.some((t) => steers.test(t)), wide: document.documentElement.scrollWidth > innerWidth};
+    });
+    const fine = {images: 0, scripts: 1, marks: 0, steers: false, wide: false};
+    await open(page, '/?text=rank3');
+    await page.waitForSelector('a.row');
+    await page.waitForSelector('.nodes button');
+    assert.match(await page.locator('a.row .where').first().innerText(), /^<img .*\u2026J+ <b><U\+202E>#7 n+\u2026n+ rank 3$/);
+    assert.deepEqual(await sound(), fine);
+    await open(page, '/incidents/' + row.id);
+    await page.waitForSelector('.line.root');
+    await page.getByRole('button', {name: 'Silence', exact: true}).click();
+    for (const d of await page.locator('details').all()) await d.evaluate((e) => { e.open = true; });
+    assert.deepEqual(await sound(), fine);
+    await page.getByRole('button', {name: 'Copy as Markdown'}).click();
+    const copied = await page.evaluate(() => navigator.clipboard.readText());
+    assert.ok(copied.includes('\\<img src=x onerror=alert(1)\\> @\u200ball'), 'a name that calls nobody');
+    assert.ok(!copied.includes('@all') && !copied.includes('#7'));
+    await accessible(page, 'hostile names');
+    await shot(page, 'hostile-names-' + width, true);
+  }, {viewport: {width, height: 900}});
 await test('the planner follows its knobs, and its link opens the same plan', async (page) => {
   await open(page, '/plan?incident=' + byLog('megatron-oom').id);
   await page.waitForSelector('.stack');

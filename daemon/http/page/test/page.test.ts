@@ -30,12 +30,14 @@ describe('format', () => {
     expect(shortPath('/data/logs/job 7/rank0.log')).toBe('\u2026/job 7/rank0.log');
     expect(shortPath('/rank0.log')).toBe('/rank0.log');
     expect(shortPath('llama-70b')).toBe('llama-70b');
+    expect(shortPath('/a/' + 'J'.repeat(90) + '/' + 'K'.repeat(90))).toBe('\u2026/' + 'J'.repeat(28) + '\u2026' + 'K'.repeat(30));
     expect(telling('short: CUDA out of memory')).toEqual({text: 'short: CUDA out of memory', cut: false});
     const long = telling('x'.repeat(3000) + 'ValueError: a; torch.OutOfMemoryError: CUDA out of memory. Tried' + ' y'.repeat(900));
     expect(long.text).toMatch(/^\u2026 torch\.OutOfMemoryError: CUDA out of memory\. Tried y.* \u2026$/);
     expect(long.text.length).toBeLessThan(1210);
     expect(telling('x'.repeat(3000) + ' it failed').text).toBe('\u2026 failed');
-    expect(telling('x'.repeat(3000)).text).toBe('\u2026 ' + 'x'.repeat(1200));
+    expect(telling('a'.repeat(1500) + 'b'.repeat(1500)).text).toBe('a'.repeat(600) + ' \u2026 ' + 'b'.repeat(600));
+    expect(telling('NVRM: Xid (PCI:0000:17:00): 79' + 'x'.repeat(3000)).text).toMatch(/^\u2026 Xid \(PCI/);
   });
   it('tells times in UTC and how long ago', () => {
     expect(utcTime('2026-12-01T13:19:02.5Z')).toBe('2026-12-01 13:19:02 UTC');
@@ -60,7 +62,8 @@ describe('api', () => {
 });
 describe('markdown', () => {
   it('escapes foreign text and closes no fence early', () => {
-    expect(escapeText('*a* [b](c) <d>\n# e')).toBe('\\*a\\* \\[b\\](c) \\<d\\> \\# e');
+    expect(escapeText('*a* [b](c) <d>\n# e')).toBe('\\*a\\* \\[b\\](c) \\<d\\> \\#\u200b e');
+    expect(escapeText('- @all #7 &lt;\u200b')).toBe('\\- @\u200ball \\#\u200b7 \\&lt;\\<U+200B\\>');   // names nobody and no ticket
     expect(codeBlock('a\n```\nb')).toBe('````\na\n```\nb\n````');
     expect(markdown(answer(), 'http://h/incidents/a')).toContain('rank 2, GPU 0, step 4, forward');
   });
