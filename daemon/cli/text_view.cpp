@@ -137,7 +137,7 @@ std::string composition_text(const std::vector<CompositionTerm>& composition) {
     out += (i > 0 ? ", " : "") + terms[i].term + " " + bytes_text(terms[i].bytes);
     if (terms[i].guessed.count() * 20 > terms[i].bytes.count()) out += " [" + guessed_text(terms[i].guessed.count(), terms[i].bytes.count()) + "]";
   }
-  return out.empty() ? out : out + " (" + std::string(basis_name(terms[0].basis)) + ")";
+  return out.empty() ? out : out + " (" + std::string(basis_name(terms[0].basis)) + (terms[0].in_doubt ? ", in doubt)" : ")");
 }
 
 std::string config_text(const parsers::RunConfig& config) {

@@ -177,7 +177,7 @@ Json incident_json(const JudgedIncident& incident) {
   const Diagnosis& d = incident.diagnosis;
   Json composition = Json::array();
   for (const CompositionTerm& term : d.composition)
-    composition.push_back({{"term", term.term}, {"bytes", term.bytes.count()}, {"guessed_bytes", term.guessed.count()}, {"basis", basis_name(term.basis)}});
+    composition.push_back({{"term", term.term}, {"bytes", term.bytes.count()}, {"guessed_bytes", term.guessed.count()}, {"basis", basis_name(term.basis)}, {"in_doubt", term.in_doubt}});
   Json missing = Json::array();
   for (const Missing& item : d.missing) missing.push_back({{"what", item.what}, {"set", known(item.set)}});
   Json fixes = Json::array();

@@ -1,5 +1,6 @@
 #include "daemon/pipeline/snapshot_file.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <unordered_set>
 #include <utility>
@@ -127,6 +128,12 @@ SnapshotAnalysis analyze_snapshot(std::string file, AllocatorSnapshot snapshot, 
   return out;
 }
 
+namespace {
+
+std::string first_fault(const std::vector<std::string>& faults) { return faults.front() + (faults.size() > 1 ? ", and more of the kind" : ""); }
+
+}  // namespace
+
 signatures::SourceFindings snapshot_findings(const SnapshotAnalysis& analysis) {
   using signatures::SnapshotFacts;
   signatures::SourceFindings out;
@@ -138,14 +145,9 @@ signatures::SourceFindings snapshot_findings(const SnapshotAnalysis& analysis) {
     const auto& place = analysis.snapshot.cut->place();
     out.lost.push_back({analysis.file, "the allocator snapshot is cut: " + analysis.snapshot.cut->message(), 0, place && place->offset ? *place->offset : 0, 0, 1});
   }
-  std::size_t faults = 0;
-  for (const DeviceAnalysis& device : analysis.devices) faults += device.summary.faults.size();
-  for (const DeviceAnalysis& device : analysis.devices) {
-    if (device.summary.faults.empty()) continue;
-    const std::string more = faults > 1 ? ", and more of the kind" : "";
-    out.lost.push_back({analysis.file, "the allocator snapshot has sums that cannot be, its figures are in doubt: " + device.summary.faults.front() + more, 0, 0, 0, 1});
-    break;
-  }
+  const auto faulty = std::ranges::find_if(analysis.devices, [](const DeviceAnalysis& device) { return !device.summary.faults.empty(); });
+  if (faulty != analysis.devices.end())   // one of many stands for all
+    out.lost.push_back({analysis.file, "the allocator snapshot has sums that cannot be, its figures are in doubt: " + first_fault(faulty->summary.faults), 0, 0, 0, 1});
   const parsers::StackTable& stacks = analysis.snapshot.stacks;
   const auto moment = [](const char* when, const parsers::MemoryState& state, const signatures::MemoryComposition& composition) {
     return SnapshotFacts::Moment{when, parsers::Bytes(state.allocated), parsers::Bytes(state.reserved), composition_terms(composition, state)};
@@ -164,6 +166,8 @@ signatures::SourceFindings snapshot_findings(const SnapshotAnalysis& analysis) {
       if (s.peak) facts.moments.push_back(moment("at the peak of its trace", *s.peak, *device.peak));
       facts.moments.push_back(moment("when it was written", s.now, device.now));
     }
+    if (analysis.snapshot.cut) facts.doubts.push_back("it is cut: " + analysis.snapshot.cut->message());
+    if (!s.faults.empty()) facts.doubts.push_back("it has sums that cannot be: " + first_fault(s.faults));
     facts.expandable_segments = analysis.snapshot.settings.expandable_segments;
     if (s.leak) {
       SnapshotFacts::Growth growth;

@@ -63,6 +63,7 @@ struct CompositionTerm {
   parsers::Bytes bytes;
   Basis basis = Basis::modelled;       // of the bytes
   parsers::Bytes guessed{};            // the part of `bytes` whose term no call stack names: the likely reading
+  bool in_doubt = false;               // the snapshot that measured it is cut, or has sums that cannot be
 };
 
 struct Missing {

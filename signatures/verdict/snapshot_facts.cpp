@@ -97,6 +97,15 @@ void take_growth(Diagnosis& d, const SnapshotFacts& s, const SnapshotFacts::Mome
   d.summary += " Memory had grown from step to step: " + bytes_text(growth.total) + " were left behind at " + growth.where + ".";
 }
 
+// Once, however many doubts there are.
+void take_doubts(Diagnosis& d, const SnapshotFacts& s) {
+  constexpr double kLess = 0.1;
+  if (s.doubts.empty()) return;
+  for (CompositionTerm& term : d.composition) term.in_doubt = true;
+  for (const std::string& doubt : s.doubts) d.reasons.push_back("the figures of the allocator snapshot are in doubt: " + doubt);
+  d.confidence = std::max(0.05, d.confidence - kLess);
+}
+
 void join(Diagnosis& d, const SnapshotFacts& s) {
   const SnapshotFacts::Moment& moment = nearest_moment(d, s);
   d.composition = moment.terms;
@@ -112,6 +121,7 @@ void join(Diagnosis& d, const SnapshotFacts& s) {
     d.reasons.push_back("the allocator snapshot " + s.source.name + " is of this process, without the failure itself; " + moment.when + " it held " + bytes_text(moment.allocated) +
                         (d.ledger && d.ledger->allocated ? " of the " + bytes_text(*d.ledger->allocated) + " at the failure" : std::string()) + ": " + what);
   }
+  take_doubts(d, s);
   take_growth(d, s, moment);
   if (s.failure && d.root.frames.empty()) d.root.frames = s.failure->frames;
   if (s.events > 0) std::erase_if(d.missing, [](const Missing& missing) { return parsers::contains(missing.what, "allocator history"); });

@@ -35,6 +35,7 @@ struct SnapshotFacts {
   };
   std::optional<Failure> failure;
   bool expandable_segments = false;
+  std::vector<std::string> doubts;               // why its figures may be wrong: the file is cut, or has sums that cannot be
   struct Growth {                                // what each step left behind
     parsers::Bytes per_step, total;
     std::size_t steps = 0;
@@ -49,6 +50,7 @@ using Snapshots = std::vector<std::shared_ptr<const SnapshotFacts>>;
 // Gives each diagnosis of device memory the composition of the snapshot of the same failure: the same request, and where both know them
 // the same rank, device and free memory. One that holds no failure (written by a timer, by an exception handler, or with the recorder off)
 // joins by rank, device, place, time and by how much was allocated. A growth that makes up much of the memory makes the kind gpu.oom.leak.
+// Doubts of the snapshot become reasons, and take from the confidence.
 // Returns for each snapshot whether it was used.
 std::vector<bool> join_snapshots(std::span<Diagnosis*> diagnoses, const Snapshots& snapshots);
 

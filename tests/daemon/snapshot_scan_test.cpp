@@ -1,9 +1,15 @@
 // Logs and snapshots of the same runs, given to one scan.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "daemon/cli/view.hpp"
+#include "daemon/http/json_view.hpp"
+#include "daemon/pipeline/snapshot_file.hpp"
+#include "parsers/snapshot/snapshot_reader.hpp"
+#include "tests/support/gunzip.hpp"
 #include "tests/support/scan.hpp"
 
 using namespace triage;
@@ -50,6 +56,31 @@ TEST_CASE("a log and the snapshot of its failure are one incident with measured 
       }
     }
     CHECK(most == row.most);
+  }
+}
+
+TEST_CASE("doubts of a snapshot go into the incident that it joins: a reason, less confidence, and a word in the views") {
+  struct Row { const char* name; bool cut, sums; const char* says; };
+  for (const Row& row : {Row{"whole", false, false, nullptr}, Row{"cut in its traces", true, false, "it is cut: the snapshot ends before its end mark"},
+                         Row{"a segment of another size than its blocks", false, true, "it has sums that cannot be: "}}) {
+    CAPTURE(std::string(row.name));
+    std::string bytes = tests::gunzip_file(snapshot_of("capacity_forward"));
+    if (row.cut) bytes.resize(bytes.size() * 19 / 20);
+    auto snapshot = parsers::read_snapshot(bytes, "capacity_forward.pickle");
+    REQUIRE(snapshot.ok());
+    if (row.sums) snapshot->segments.front().total_size += 1 << 20;
+    std::vector<signatures::SourceFindings> sources;
+    sources.push_back(tests::take_text(tests::read_file(log_of("capacity_forward")), 0, "capacity_forward.log"));
+    sources.push_back(daemon::snapshot_findings(daemon::analyze_snapshot("capacity_forward.pickle", std::move(snapshot).value())));
+    const daemon::Answer answer = daemon::judge_sources(*tests::knowledge(), std::move(sources), tests::fixed_now());
+    REQUIRE(answer.incidents.size() == 1);
+    const signatures::Diagnosis& d = answer.incidents[0].diagnosis;
+    CHECK(d.confidence == doctest::Approx(row.says ? 0.86 : 0.96));
+    CHECK(std::ranges::count_if(d.reasons, [&](const std::string& reason) { return row.says && reason.find(row.says) != std::string::npos; }) == (row.says ? 1 : 0));
+    REQUIRE_FALSE(d.composition.empty());
+    CHECK(d.composition.front().in_doubt == (row.says != nullptr));
+    CHECK((daemon::answer_text(answer, {}).find("(MEASURED, in doubt)") != std::string::npos) == (row.says != nullptr));
+    CHECK(daemon::answer_json(answer, "")["incidents"][0]["composition"][0]["in_doubt"] == (row.says != nullptr));
   }
 }
 

@@ -29,7 +29,7 @@ export interface Found { rule: string; role: string; kind: string | null; source
 export interface Answer {
   id: string; fingerprint: string; kind: string; backend: string | null; phase: string | null; confidence: number; reasons: string[]; summary: string;
   job: string | null; attempt: number; framework: string[]; root: Evidence; also?: Evidence[]; echoes: Echo[]; ledger: Ledger | null;
-  collective: Collective | null; composition: {term: string; bytes: number; basis: string}[];
+  collective: Collective | null; composition: {term: string; bytes: number; basis: string; in_doubt?: boolean}[];
   config: Record<string, {value: unknown; origin: string; source: string | null; line: number | null}>; first_action?: string | null; fixes: Fix[];
   plan?: string | null; missing: {what: string; set: string | null}[]; findings: Found[];
 }

@@ -119,7 +119,7 @@ function Whole({detail, a, load}: {detail: Detail; a: Answer; load: () => void})
           {a.ledger.tried_bytes !== null && <p>The request was for <b>{bytes(a.ledger.tried_bytes)}</b>.</p>}
           {a.ledger.note && <p class="dim"><Foreign text={a.ledger.note} /></p>}
         </Section>}
-        {composed > 0 && <Section title="What fills it" id="composition" extra={<span class="tag">{[...new Set(a.composition.map((c) => c.basis))].join(', ')}</span>}>
+        {composed > 0 && <Section title="What fills it" id="composition" extra={<span class="tag">{[...new Set(a.composition.map((c) => c.basis + (c.in_doubt ? ', in doubt' : '')))].join(', ')}</span>}>
           <Stack parts={a.composition.map((c) => ({name: c.term, bytes: c.bytes, colour: 'c-' + termColour(c.term), text: bytes(c.bytes)}))} whole={limit ?? 0} label="Composition" />
           {limit !== null && composed > limit && <p>Together <b>{bytes(composed)}</b>, more than the device has: the run never got that far.</p>}
         </Section>}
