@@ -468,6 +468,8 @@ Part TracebackAssembler::go_on_message(Stream& stream, const Record& record, std
     if (blanks_before(text) > stream.indent && !stream.blank_seen) return more(true);
     if (fits && !stream.blank_seen && stream.form == Form::rich && stream.last_length >= 60) return more(true);
     if (fits && !stream.blank_seen && record.rank && stream.message_lines < kBareMessageLines) return more(true);
+    // "Last error:", "Failed running call_function ...:" announce the line that follows.
+    if (fits && !stream.blank_seen && trim_right(stream.trace.message).ends_with(':')) return more(true);
   }
   end_trace(stream);
   again = true;

@@ -246,15 +246,19 @@ TEST_CASE("the sentence of an answer says what decides, also where the exception
       {"a list of the program that is too short", trace("/train/device_mesh.py", "get_group", "return groups[dim]", "[rank3]: IndexError: list index out of range\n"), "user.exception",
        "list index out of range"},
   };
-  for (const auto& row : rows) {
-    CAPTURE(std::string(row.name));
-    const daemon::Answer answer = tests::scan_text(row.text);
-    REQUIRE(answer.incidents.size() == 1);
-    const auto& d = answer.incidents[0].diagnosis;
-    CHECK(d.kind == row.kind);
-    CHECK_MESSAGE(d.summary.find(row.says) != std::string::npos, d.summary);
-    CHECK(d.summary.find("raise ") == std::string::npos);
-  }
+  for (const bool prefixed : {true, false})
+    for (const auto& row : rows) {
+      CAPTURE(std::string(row.name));
+      CAPTURE(prefixed);
+      std::string text = row.text;
+      for (std::size_t at = 0; !prefixed && (at = text.find("[rank3]: ", at)) != std::string::npos;) text.erase(at, 9);
+      const daemon::Answer answer = tests::scan_text(text);
+      REQUIRE(answer.incidents.size() == 1);
+      const auto& d = answer.incidents[0].diagnosis;
+      CHECK(d.kind == row.kind);
+      CHECK_MESSAGE(d.summary.find(row.says) != std::string::npos, d.summary);
+      CHECK(d.summary.find("raise ") == std::string::npos);
+    }
 }
 
 TEST_CASE("what HPE's launcher, jsrun and aprun say of the end of a rank, and that an echo is no root") {
