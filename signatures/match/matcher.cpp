@@ -33,6 +33,17 @@ class Hash {
 
 std::string cut_text(std::string_view text) { return parsers::repair_utf8(text.substr(0, parsers::limits::kEvidenceBytes)); }
 
+constexpr std::size_t kBefore = 1024;                                      // bytes before a match that are kept of a longer line
+constexpr std::size_t kFromStart = parsers::limits::kEvidenceBytes - 2048; // a match that begins later would be cut off
+
+// A line longer than what is kept of it, with its match beyond that: keeps the part around the match.
+void keep_match(Finding& finding, const parsers::Record& record, std::size_t begin) {
+  if (begin <= kFromStart) return;
+  std::string_view part = record.message.substr(begin - kBefore);
+  while (!part.empty() && (static_cast<unsigned char>(part.front()) & 0xc0) == 0x80) part.remove_prefix(1);   // whole characters
+  finding.text = finding.message = cut_text(part);
+}
+
 bool within_holds(Within within, Context context) {
   switch (within) {
     case Within::any:
@@ -132,6 +143,7 @@ struct Matcher::Scratch {
   std::vector<re2::StringPiece> groups;
   struct Matched {
     std::uint32_t rule = 0;
+    std::size_t begin = 0;                                            // of the match in the message, where that is long
     std::vector<std::pair<std::size_t, std::string_view>> captures;   // index in Signature::captures
   };
   std::vector<Matched> matched;
@@ -191,6 +203,7 @@ std::size_t Matcher::scan(std::string_view block, std::vector<Candidate>& out) {
 void Matcher::match(const parsers::Record& record, Context context, std::span<const std::uint32_t> rules, std::vector<Finding>& out) {
   const CompiledRules& compiled = set_->compiled();
   const re2::StringPiece message(record.message.data(), record.message.size());
+  const bool is_long = record.message.size() > parsers::limits::kEvidenceBytes;
   Scratch& scratch = *scratch_;
   scratch.matched.clear();
   bool advice = false, handled = false;
@@ -199,12 +212,14 @@ void Matcher::match(const parsers::Record& record, Context context, std::span<co
     if (!within_holds(rule.within, context)) continue;
     const CompiledRule& patterns = compiled.rule(index);
     for (const CompiledPattern& pattern : patterns.match) {
-      scratch.groups.resize(static_cast<std::size_t>(pattern.wanted));
-      if (!pattern.regex->Match(message, 0, message.size(), RE2::UNANCHORED, scratch.groups.data(), pattern.wanted)) continue;
+      const int wanted = is_long ? std::max(1, pattern.wanted) : pattern.wanted;
+      scratch.groups.resize(static_cast<std::size_t>(wanted));
+      if (!pattern.regex->Match(message, 0, message.size(), RE2::UNANCHORED, scratch.groups.data(), wanted)) continue;
       const bool silenced = std::any_of(patterns.unless.begin(), patterns.unless.end(), [&](const auto& regex) { return RE2::PartialMatch(message, *regex); });
       if (silenced) break;
       Scratch::Matched& made = scratch.matched.emplace_back();
       made.rule = index;
+      if (is_long) made.begin = static_cast<std::size_t>(scratch.groups.front().data() - message.data());
       for (const auto& [capture, group] : pattern.groups) {
         const re2::StringPiece& text = scratch.groups[static_cast<std::size_t>(group)];
         if (text.data()) made.captures.emplace_back(capture, std::string_view(text.data(), text.size()));
@@ -220,6 +235,7 @@ void Matcher::match(const parsers::Record& record, Context context, std::span<co
     const Signature& rule = set_->signatures()[made.rule];
     if ((advice && rule.role != Role::advice) || (handled && rule.role == Role::root)) continue;
     Finding finding = finding_of(record);
+    keep_match(finding, record, made.begin);
     finding.rule = rule.id;
     finding.version = rule.version;
     finding.role = rule.role;

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "parsers/base/limits.hpp"
 #include "parsers/records/prefix.hpp"
 #include "signatures/match/capture.hpp"
 #include "signatures/match/explain.hpp"
@@ -113,6 +114,24 @@ TEST_CASE("a rule fires where its pattern, its place and its 'unless' allow") {
     std::vector<std::string> got;
     for (const Finding& finding : findings(matcher, row.line)) got.push_back(finding.rule);
     CHECK(got == row.rules);
+  }
+}
+
+TEST_CASE("of a line longer than what is kept, the part that the rule matched is kept") {
+  Matcher matcher(set_of(kRules));
+  std::string umlauts;
+  while (umlauts.size() < 20'000) umlauts += "\xc3\xa4";
+  for (const std::string& filler : {std::string(20'000, 'x'), "y" + umlauts, umlauts}) {
+    const std::vector<Finding> late = findings(matcher, "[rank3]: " + filler + " frobnicator 12 wants 2.50 GiB" + filler);
+    REQUIRE(late.size() == 1);
+    CHECK(late[0].text.find("frobnicator 12 wants 2.50 GiB") != std::string::npos);
+    CHECK_FALSE(late[0].text.starts_with("\xef\xbf\xbd"));   // no half character
+    CHECK(late[0].text.size() <= parsers::limits::kEvidenceBytes + 3);
+    CHECK(late[0].rank == 3);
+    CHECK(late[0].length > 40'000);
+    const std::vector<Finding> early = findings(matcher, "[rank3]: frobnicator 12 wants 2.50 GiB" + filler);
+    REQUIRE(early.size() == 1);
+    CHECK(early[0].text.starts_with("[rank3]: frobnicator"));
   }
 }
 
