@@ -35,7 +35,7 @@ int written_or_complain(int status) {
 std::shared_ptr<const Knowledge> knowledge_or_complain(const std::vector<std::string>& rule_paths, bool checked) {
   const LoadedKnowledge loaded = load_rule_files(rule_paths_or_site(rule_paths), {checked, true});
   complain(loaded.faults);
-  complain(loaded.notes);
+  if (!loaded.notes.empty()) std::fputs(parsers::error_text(parsers::first_of_each_file(loaded.notes), "warning").c_str(), stderr);
   return loaded.knowledge;
 }
 

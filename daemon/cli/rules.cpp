@@ -1,6 +1,7 @@
 // rules check, test, list, explain, new, literals.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <iterator>
 #include <set>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "parsers/base/text.hpp"
 #include "parsers/base/visible.hpp"
 #include "signatures/match/explain.hpp"
+#include "signatures/match/rule_reader.hpp"
 
 namespace triage::daemon {
 
@@ -28,7 +30,24 @@ std::string counted(std::size_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-int check(const Knowledge& knowledge) {
+// "3 of them yours; of the shipped ones 1 replaced, 2 off"
+std::string users_part(const Knowledge& knowledge) {
+  std::set<std::string> shipped;
+  for (const Signature& rule : signatures::read_rules(signatures::embedded_rule_files()).rules) shipped.insert(rule.id);
+  std::size_t users = 0, replaced = 0;
+  for (const Signature& rule : knowledge.rules->signatures()) {
+    const bool user = !signatures::is_shipped(rule);
+    users += user ? 1 : 0;
+    replaced += user && shipped.contains(rule.id) ? 1 : 0;
+  }
+  const std::size_t off = shipped.size() + users - replaced - knowledge.rules->signatures().size();
+  std::string out = std::to_string(users) + " of them yours";
+  if (replaced + off > 0) out += "; of the shipped ones " + std::to_string(replaced) + " replaced, " + std::to_string(off) + " off";
+  return out;
+}
+
+// `yours`: the user named rules.
+int check(const Knowledge& knowledge, bool yours) {
   CheckedRules checked = check_rules(*knowledge.rules);
   std::vector<parsers::Error> faults = std::move(checked.faults);
   faults.insert(faults.end(), std::make_move_iterator(checked.notes.begin()), std::make_move_iterator(checked.notes.end()));
@@ -37,7 +56,7 @@ int check(const Knowledge& knowledge) {
   if (!faults.empty()) return kTrouble;
   std::size_t examples = 0;
   for (const Signature& rule : knowledge.rules->signatures()) examples += rule.examples.size() + rule.counter_examples.size();
-  print(counted(knowledge.rules->signatures().size(), "rule") + ", " + counted(examples, "example") + ": all hold\n");
+  print(counted(knowledge.rules->signatures().size(), "rule") + (yours ? ", " + users_part(knowledge) : "") + ", " + counted(examples, "example") + ": all hold\n");
   return kNothingFound;
 }
 
@@ -75,6 +94,11 @@ int against(const RulesCommand& command, const std::shared_ptr<const Knowledge>&
   if (!shipped) return kTrouble;
   const ExpandedPaths paths = expand_paths(command.against);
   complain(paths.errors);
+  for (const std::string& file : paths.files)
+    if (std::error_code ignored; file == "-" || std::filesystem::is_fifo(file, ignored)) {
+      complain(parsers::Error(parsers::ErrorCode::unsupported, "a pipe cannot be read twice, with your rules and without").at({file, {}, {}, {}, {}}).help("write it to a file"));
+      return kTrouble;
+    }
   ScanFilesOptions options;
   options.threads = std::clamp(std::thread::hardware_concurrency(), 1U, 16U);
   options.default_year = this_year();
@@ -92,7 +116,7 @@ int against(const RulesCommand& command, const std::shared_ptr<const Knowledge>&
       print(one_line(source.source.name, 300) + ":" + std::to_string(finding.line) + ": " + finding.rule + ": " + one_line(finding.text, 200) + "\n");
     }
   print(counted(fresh, "new finding") + " in " + counted(after.sources.size(), "file") + "\n");
-  return kNothingFound;
+  return paths.errors.empty() && after.errors.empty() ? kNothingFound : kTrouble;
 }
 
 }  // namespace
@@ -110,9 +134,9 @@ int rules_command(const RulesCommand& command) {
   const auto knowledge = knowledge_or_complain(command.files, false);   // check() does it
   if (!knowledge) return kTrouble;
   switch (command.what) {
-    case What::check: return check(*knowledge);
+    case What::check: return check(*knowledge, !command.files.empty());
     case What::test: {
-      const int status = check(*knowledge);
+      const int status = check(*knowledge, !command.files.empty());
       return status != kNothingFound || command.against.empty() ? status : against(command, knowledge);
     }
     case What::list: return list(*knowledge, command.format);

@@ -31,16 +31,33 @@ parsers::Result<std::string> read_whole(const std::string& name, bool pipes) {
   }
 }
 
+bool is_rule_file(const std::filesystem::path& name) { return name.extension() == ".yaml" || name.extension() == ".yml"; }
+
+// The rule files of a folder that are no files to read: broken links, pipes, devices. Rules are used all or none, so they are told.
+void tell_unreadable(const std::string& folder, std::vector<Error>& out) {
+  std::error_code code;
+  for (auto at = std::filesystem::recursive_directory_iterator(folder, code); !code && at != std::filesystem::recursive_directory_iterator(); at.increment(code)) {
+    std::error_code status_code;
+    const std::filesystem::file_status status = at->status(status_code);
+    if (!is_rule_file(at->path()) || std::filesystem::is_directory(status)) continue;
+    if (std::filesystem::is_regular_file(status)) continue;
+    out.push_back(Error(ErrorCode::io, "a rule file cannot be read")
+                      .at(Place{at->path().string(), {}, {}, {}, {}})
+                      .because(status.type() == std::filesystem::file_type::not_found || status_code ? "a link that leads nowhere" : "a pipe or a device"));
+  }
+}
+
 }  // namespace
 
 LoadedKnowledge load_rule_files(const std::vector<std::string>& paths, RuleFilesOptions options) {
   ExpandedPaths expanded = expand_paths(paths);
   std::vector<Error> unread = std::move(expanded.errors);
+  for (const std::string& path : paths)
+    if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) tell_unreadable(path, unread);
   std::vector<std::string> names, texts;
   for (const std::string& name : expanded.files) {
     const bool named = std::find(paths.begin(), paths.end(), name) != paths.end();
-    const std::string ending = std::filesystem::path(name).extension().string();
-    if (!named && ending != ".yaml" && ending != ".yml") continue;
+    if (!named && !is_rule_file(name)) continue;
     if (auto text = read_whole(name, options.pipes); text.ok()) {
       names.push_back(name);
       texts.push_back(std::move(text).value());

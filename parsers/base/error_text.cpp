@@ -47,8 +47,8 @@ std::string_view error_code_name(ErrorCode code) {
   return "internal";
 }
 
-std::string error_text(const Error& error) {
-  std::string out = "error: " + printable(error.message()) + "\n";
+std::string error_text(const Error& error, std::string_view weight) {
+  std::string out = std::string(weight) + ": " + printable(error.message()) + "\n";
   if (!error.reason().empty()) out += "  reason: " + printable(error.reason()) + "\n";
   if (error.place()) add_place(out, *error.place());
   for (const std::string& doing : error.contexts()) out += "  while: " + printable(doing) + "\n";
@@ -56,9 +56,9 @@ std::string error_text(const Error& error) {
   return out;
 }
 
-std::string error_text(const std::vector<Error>& errors) {
+std::string error_text(const std::vector<Error>& errors, std::string_view weight) {
   std::string out;
-  for (const Error& error : errors) out += error_text(error);
+  for (const Error& error : errors) out += error_text(error, weight);
   return out;
 }
 

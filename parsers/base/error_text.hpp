@@ -15,9 +15,9 @@
 
 namespace triage::parsers {
 
-// Many lines, each ended by '\n'. Control characters of outside text are shown as '?'.
-std::string error_text(const Error& error);
-std::string error_text(const std::vector<Error>& errors);
+// Many lines, each ended by '\n'. Control characters of outside text are shown as '?'. `weight` stands in front: "error", "warning".
+std::string error_text(const Error& error, std::string_view weight = "error");
+std::string error_text(const std::vector<Error>& errors, std::string_view weight = "error");
 
 // By file, line and column; errors without a place first, else in the order that they were in.
 void sort_by_place(std::vector<Error>& errors);

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "parsers/base/limits.hpp"
 #include "parsers/base/place.hpp"
 
 namespace triage::parsers {
@@ -17,13 +18,14 @@ enum class ErrorCode { io, syntax, limit, unsupported, not_found, conflict, unav
 // What went wrong, in one sentence; where; why; what to do. Rendered by error_text.hpp only.
 class [[nodiscard]] Error {
  public:
-  Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
+  // Of each text limits::kErrorBytes are kept.
+  Error(ErrorCode code, std::string message) : code_(code), message_(short_text(std::move(message))) {}
 
   Error&& at(Place place) && { place_ = std::move(place); return std::move(*this); }
-  Error&& because(std::string reason) && { reason_ = std::move(reason); return std::move(*this); }
-  Error&& help(std::string text) && { help_ = std::move(text); return std::move(*this); }
+  Error&& because(std::string reason) && { reason_ = short_text(std::move(reason)); return std::move(*this); }
+  Error&& help(std::string text) && { help_ = short_text(std::move(text)); return std::move(*this); }
   // Adds what was being done, outermost last.
-  Error&& context(std::string doing) && { context_.push_back(std::move(doing)); return std::move(*this); }
+  Error&& context(std::string doing) && { context_.push_back(short_text(std::move(doing))); return std::move(*this); }
 
   ErrorCode code() const { return code_; }
   const std::string& message() const { return message_; }
@@ -33,6 +35,8 @@ class [[nodiscard]] Error {
   const std::vector<std::string>& contexts() const { return context_; }
 
  private:
+  static std::string short_text(std::string text) { return text.size() <= limits::kErrorBytes ? std::move(text) : text.substr(0, limits::kErrorBytes); }
+
   ErrorCode code_;
   std::string message_;
   std::optional<Place> place_;

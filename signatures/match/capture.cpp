@@ -102,6 +102,12 @@ std::vector<std::string_view> template_names(std::string_view text) {
   return out;
 }
 
+bool has_stray_brace(std::string_view text) {
+  bool stray = false;
+  walk_template(text, [&](std::string_view plain) { stray = stray || plain.find_first_of("{}") != std::string_view::npos; }, [](std::string_view) {});
+  return stray;
+}
+
 std::string fill_template(std::string_view text, const std::vector<std::pair<std::string, CaptureValue>>& values, std::string_view unknown) {
   std::string out;
   walk_template(
@@ -109,8 +115,9 @@ std::string fill_template(std::string_view text, const std::vector<std::pair<std
       [&](std::string_view name) {
         const auto at = std::find_if(values.begin(), values.end(), [&](const auto& pair) { return pair.first == name; });
         out += at == values.end() ? std::string(unknown) : capture_text(at->second);
+        if (out.size() > parsers::limits::kEvidenceBytes) out.resize(parsers::limits::kEvidenceBytes);
       });
-  return out;
+  return parsers::repair_utf8(out);   // cut within a character
 }
 
 std::string fill_sentence(std::string_view text, const std::vector<std::pair<std::string, CaptureValue>>& values) {

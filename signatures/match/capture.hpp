@@ -23,7 +23,10 @@ std::string capture_exact(const CaptureValue& value);
 // The names in "{name}" of a template; views into it. Braces around anything but [A-Za-z0-9_] are plain text.
 std::vector<std::string_view> template_names(std::string_view text);
 
-// The template with values filled in. A name without a value becomes `unknown`.
+// Does the text hold a brace that is no part of a "{name}", as "{ name }" or "{name" do?
+bool has_stray_brace(std::string_view text);
+
+// The template with values filled in, at most limits::kEvidenceBytes and the rest of the template. A name without a value becomes `unknown`.
 std::string fill_template(std::string_view text, const std::vector<std::pair<std::string, CaptureValue>>& values, std::string_view unknown);
 
 // A sentence for people: as fill_template, but where a value is unknown or empty, ": {x}" at the end and " ({x})" go with it; else "?".

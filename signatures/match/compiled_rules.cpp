@@ -104,7 +104,11 @@ class RuleCompiler {
   }
 
   void check_template(std::string_view key, const std::string& text) {
-    for (const std::string_view name : template_names(text)) {
+    const std::vector<std::string_view> names = template_names(text);
+    if (names.size() > parsers::limits::kTemplateNames)
+      return fault(key, ErrorCode::limit, "the " + std::string(key) + " names " + std::to_string(names.size()) + " captures", "name those that a reader needs",
+                   "the limit is " + std::to_string(parsers::limits::kTemplateNames));
+    for (const std::string_view name : std::set(names.begin(), names.end())) {
       const bool known = groups_.contains(name) || std::any_of(rule_.captures.begin(), rule_.captures.end(), [&](const Capture& c) { return c.name == name; });
       if (!known) fault(key, ErrorCode::syntax, "the text '" + text + "' names no capture with {" + std::string(name) + "}", "name a capture, or leave the braces out");
     }

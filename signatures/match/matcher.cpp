@@ -31,6 +31,8 @@ class Hash {
   std::uint64_t state_ = 0xcbf29ce484222325u;
 };
 
+constexpr std::size_t kKindPart = 32;   // bytes of one capture in a kind
+
 std::string cut_text(std::string_view text) { return parsers::repair_utf8(text.substr(0, parsers::limits::kEvidenceBytes)); }
 
 constexpr std::size_t kBefore = 1024;                                      // bytes before a match that are kept of a longer line
@@ -55,9 +57,16 @@ bool within_holds(Within within, Context context) {
   return true;
 }
 
-// "gpu.xid.{code}" without a code is "gpu.xid".
+// "gpu.xid.{code}" without a code is "gpu.xid". A kind is a name, in files, databases and routes, whatever text a line holds.
 std::string kind_of(const Signature& rule, const Finding& finding) {
-  std::string out = fill_template(rule.kind, finding.captures, "");
+  if (rule.kind.find('{') == std::string::npos) return rule.kind;
+  std::vector<std::pair<std::string, CaptureValue>> parts;
+  for (const auto& [name, value] : finding.captures) {
+    std::string part = capture_text(value).substr(0, kKindPart);
+    for (char& c : part) c = parsers::is_alnum(c) ? parsers::to_lower(c) : '_';
+    parts.emplace_back(name, std::move(part));
+  }
+  std::string out = fill_template(rule.kind, parts, "");
   while (!out.empty() && out.back() == '.') out.pop_back();
   return out;
 }

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "parsers/base/text.hpp"
+#include "parsers/base/visible.hpp"
 #include "parsers/records/prefix.hpp"
 #include "signatures/match/explain.hpp"
 
@@ -16,6 +18,9 @@ constexpr std::array<std::string_view, 10> kUnits = {" KiB", " MiB", " GiB", " T
 
 constexpr std::size_t kWholeDigits = 6;        // longer numbers are identifiers more often than counts, and no rank has more
 
+constexpr std::size_t kHoles = 12;             // more captures than that nobody wants
+
+bool is_hex(char c) { return parsers::is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
 // One capture of the skeleton.
@@ -23,15 +28,37 @@ struct Hole {
   std::string name, type, pattern;
 };
 
-// A tab needs double quotes; other control characters cannot stand in YAML, and the pattern does not ask for them.
+// The first character of valid UTF-8.
+std::string_view first_character(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text.front());
+  return text.substr(0, lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4);
+}
+
+// Of more than one byte, and would steer a terminal (right-to-left marks, C1 controls).
+bool steers(std::string_view character) { return character.size() > 1 && parsers::visible(character) == "?"; }
+
+// "\u202e". Such characters have two or three bytes.
+std::string escaped_character(std::string_view character) {
+  unsigned code = static_cast<unsigned char>(character[0]) & (character.size() == 2 ? 0x1fU : 0x0fU);
+  for (const char c : character.substr(1)) code = code << 6 | (static_cast<unsigned char>(c) & 0x3fU);
+  char text[8];
+  std::snprintf(text, sizeof text, "\\u%04x", code & 0xffffU);
+  return text;
+}
+
+// What must not be written raw (a tab, what steers a terminal) needs double quotes; other control characters cannot stand in YAML, and the
+// pattern does not ask for them.
 std::string quoted(std::string_view text) {
-  const bool escapes = text.find('\t') != std::string_view::npos;
+  const bool escapes = text.find('\t') != std::string_view::npos || parsers::visible(text) != text;
   std::string out(1, escapes ? '"' : '\'');
-  for (const char c : text) {
+  for (; !text.empty(); text.remove_prefix(first_character(text).size())) {
+    const std::string_view character = first_character(text);
+    const char c = character.front();
     if (c == '\t') out += "\\t";
     if (is_control(c)) continue;
     if (escapes ? c == '"' || c == '\\' : c == '\'') out += escapes ? '\\' : c;
-    out += c;
+    if (steers(character)) out += escaped_character(character);
+    else out += character;
   }
   return out + (escapes ? '"' : '\'');
 }
@@ -48,6 +75,11 @@ class Skeleton {
  private:
   void step() {
     const char before = at_ == 0 ? ' ' : in_[at_ - 1];
+    if (const std::string_view character = first_character(in_.substr(at_)); steers(character)) {
+      pattern_ += ".{" + std::to_string(character.size()) + "}";
+      at_ += character.size();
+      return;
+    }
     if (parsers::is_digit(in_[at_]) && !parsers::is_alnum(before) && before != '_') return number();
     if (in_[at_] == '/' && (parsers::is_space(before) || before == '\'' || before == '"' || before == '(')) return path();
     literal(in_[at_++]);
@@ -69,6 +101,12 @@ class Skeleton {
       ++points;
     }
     const std::string_view rest = in_.substr(end);
+    if (end == at_ + 1 && in_[at_] == '0' && rest.size() > 1 && rest[0] == 'x' && is_hex(rest[1])) {
+      for (++end; end < in_.size() && is_hex(in_[end]); ++end) {
+      }
+      at_ = end;
+      return hole("address", "text", "0x[0-9a-fA-F]+");
+    }
     const auto unit = std::find_if(kUnits.begin(), kUnits.end(), [&](std::string_view u) { return rest.starts_with(u); });
     const std::string_view head = in_.substr(0, at_);
     if (points > 1) {
@@ -99,6 +137,7 @@ class Skeleton {
   }
 
   void hole(std::string name, std::string type, std::string form) {
+    if (holes_.size() == kHoles) return void(pattern_ += form);
     const auto used = std::count_if(holes_.begin(), holes_.end(), [&](const Hole& h) { return h.name.starts_with(name); });
     if (used > 0) name += std::to_string(used + 1);
     pattern_ += "(?P<" + name + ">" + form + ")";

@@ -1,10 +1,15 @@
 #include "signatures/match/rule_examples.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string>
+#include <variant>
 
 #include "parsers/base/text.hpp"
+#include "parsers/events/event_reader.hpp"
 #include "signatures/match/capture.hpp"
+#include "signatures/match/rule_reader.hpp"
 
 namespace triage::signatures {
 namespace {
@@ -27,6 +32,7 @@ const Finding* fired(const std::vector<LineTrial>& lines, std::uint32_t index, c
 struct Silence {
   enum class Step { no_literal, no_pattern, condition, silenced } step = Step::no_literal;
   std::string reason = "no literal of the rule stands in it";
+  std::vector<std::string> by;   // silenced: the rules that fired instead
 };
 
 Silence silence_of(const std::vector<LineTrial>& lines, std::uint32_t rule) {
@@ -38,9 +44,11 @@ Silence silence_of(const std::vector<LineTrial>& lines, std::uint32_t rule) {
     const Attempt& attempt = line.attempts[static_cast<std::size_t>(at - line.rules.begin())];
     const Step step = attempt.end == Attempt::End::no_pattern ? Step::no_pattern : attempt.end == Attempt::End::matched ? Step::silenced : Step::condition;
     if (step <= out.step) continue;
-    out = {step, attempt.detail};
+    out = {step, attempt.detail, {}};
     if (step == Step::no_pattern) out.reason += " (message: " + line.message + ")";
-    if (step == Step::silenced) out.reason = "another rule silences it: " + (line.findings.empty() ? std::string("unknown") : line.findings.front().rule);
+    if (step != Step::silenced) continue;
+    for (const Finding& finding : line.findings) out.by.push_back(finding.rule);
+    out.reason = "another rule silences it: " + (out.by.empty() ? std::string("unknown") : out.by.front());
   }
   return out;
 }
@@ -77,33 +85,83 @@ void check_types(const std::vector<LineTrial>& lines, std::uint32_t index, const
     }
 }
 
+// Of several lines: one example need not hold the whole block.
+bool reads_blocks(const std::string& parser) {
+  static const auto readers = parsers::make_event_readers();
+  return std::any_of(readers.begin(), readers.end(), [&](const auto& reader) { return reader->name() == parser; });
+}
+
+// A user's rule that silences shipped ones hides failures: told once, at that rule.
+class Silencers {
+ public:
+  explicit Silencers(const SignatureSet& set) {
+    for (const Signature& rule : set.signatures())
+      if (!is_shipped(rule)) users_.emplace(rule.id, &rule);
+  }
+  // False: none of those that fired is a user's.
+  bool add(const Signature& silenced, const Silence& silence, const std::string& example) {
+    for (const std::string& id : silence.by) {
+      const auto user = users_.find(id);
+      if (user == users_.end()) continue;
+      By& by = by_.try_emplace(user->second, By{silenced.id, example, {}}).first->second;
+      by.rules.insert(silenced.id);
+      return true;
+    }
+    return false;
+  }
+  void tell(std::vector<Error>& out) const {
+    for (const auto& [rule, by] : by_)
+      out.push_back(Error(ErrorCode::conflict, rule_name(*rule) + ": it silences an example of '" + by.first + "'" +
+                                                   (by.rules.size() > 1 ? " and some of " + std::to_string(by.rules.size() - 1) + " more shipped rules" : ""))
+                        .at(rule->place)
+                        .because(by.example)
+                        .help("advice silences all rules of its line, handled the roots: make the pattern stricter, or disable what is not wanted"));
+  }
+
+ private:
+  struct By {
+    std::string first, example;
+    std::set<std::string> rules;
+  };
+  std::map<std::string, const Signature*, std::less<>> users_;
+  std::map<const Signature*, By> by_;
+};
+
 }  // namespace
 
 std::vector<Error> check_examples(const SignatureSet& set, TrialBudget& budget) {
   std::vector<Error> out;
+  Silencers silencers(set);
   for (std::uint32_t i = 0; i < set.signatures().size(); ++i) {
     const Signature& rule = set.signatures()[i];
     // What a fault elsewhere in the rule may have caused is not told.
     const bool may_fail = rule.has_read("match"), may_fire = rule.has_read("unless") && rule.has_read("within");
+    bool fires = false, reads = false;
     for (const Example& example : rule.examples) {
       const std::vector<LineTrial> lines = try_text(set, example.text, &budget);
       if (budget.used_up()) return out;
       if (const Finding* finding = fired(lines, i, rule.id)) {
+        fires = true;
+        reads = reads || !std::holds_alternative<std::monostate>(finding->event);
         if (!rule.has_read("captures") || !rule.has_read("id")) continue;
         check_captures(*finding, example, rule, out);
         check_types(lines, i, rule, example, out);
       } else if (Silence silence = silence_of(lines, i); may_fail && (silence.step != Silence::Step::silenced || rule.has_read("role"))) {
+        if (is_shipped(rule) && silencers.add(rule, silence, example.text)) continue;
         out.push_back(Error(ErrorCode::conflict, rule_name(rule) + " does not fire on its example").at(example.place).because(std::move(silence.reason)));
       }
     }
+    if (fires && !reads && !rule.parser.empty() && !reads_blocks(rule.parser))
+      out.push_back(Error(ErrorCode::conflict, rule_name(rule) + ": the parser '" + rule.parser + "' reads nothing from its examples").at(rule.place).help("name the parser of such lines, or none"));
     if (!may_fire) continue;
     for (const Example& example : rule.counter_examples) {
-      const bool fires = fired(try_text(set, example.text, &budget), i, rule.id);
+      const bool wrong = fired(try_text(set, example.text, &budget), i, rule.id);
       if (budget.used_up()) return out;
-      if (fires)
+      if (wrong)
         out.push_back(Error(ErrorCode::conflict, rule_name(rule) + " fires on its counter-example").at(example.place).help("add an 'unless', or make the pattern stricter"));
     }
   }
+  silencers.tell(out);
   return out;
 }
 

@@ -6,10 +6,12 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "parsers/base/error_text.hpp"
 #include "parsers/base/text.hpp"
 #include "signatures/match/background.hpp"
+#include "signatures/match/capture.hpp"
 #include "signatures/match/literal.hpp"
 #include "signatures/match/rule_reader.hpp"
 
@@ -93,6 +95,7 @@ class Linter {
     for (const Signature& rule : rules_)
       if (rule.has_read("id")) by_id_.emplace(rule.id, &rule);
     for (const Signature& rule : rules_) one(rule);
+    twins();
     shadows();
     tell_blamed();
     parsers::sort_by_place(out_);
@@ -114,6 +117,8 @@ class Linter {
     if (const std::string reason = rule.has_read("kind") ? kind_fault(rule) : ""; !reason.empty())
       grave(rule, "the kind '" + rule.kind + "' is not known", "the kinds stand in docs/signatures.md", reason);
     literals(rule);
+    for (const auto& [key, text] : {std::pair<std::string_view, const std::string&>{"kind", rule.kind}, {"summary", rule.summary}, {"help", rule.help}})
+      if (rule.has_read(key) && has_stray_brace(text)) fault(rule, "the " + std::string(key) + " has a brace that names no capture", "write {name}, without blanks", text);
     for (const std::string& pattern : rule.match)
       if (unbounded_head(pattern)) fault(rule, "a pattern starts with '.*'", "leave it out: patterns match anywhere in the message", pattern);
     if (lacks("examples", rule.examples.empty())) fault(rule, "there is no example", "add a real line to 'examples'");
@@ -158,11 +163,6 @@ class Linter {
     }
   }
 
-  static bool shipped(const Signature& rule) {
-    const auto files = embedded_rules();
-    return std::any_of(files.begin(), files.end(), [&](const parsers::EmbeddedFile& file) { return file.path == rule.place.file; });
-  }
-
   // Null if there is none.
   const Signature* rule_of(const std::string& id) const {
     const auto found = by_id_.find(id);
@@ -170,7 +170,7 @@ class Linter {
   }
   bool counts(const std::string& id) const {
     const Signature* const rule = rule_of(id);
-    return rule && fires_as_written(*rule);
+    return rule && fires_as_written(*rule) && !twins_.contains(rule);
   }
 
   // What a user's rule also fires on: the first shipped rule, its example's line, and all of them.
@@ -183,7 +183,7 @@ class Linter {
   // A user's rule, often one over a shipped rule whose guards it left out, that fires on what a shipped rule is for: the fault is told at the
   // user's rule, since that is the one to change.
   bool blamed_on_user(const Signature& rule, const Signature* other, const std::string& line) {
-    if (!shipped(rule) || !other || shipped(*other)) return false;
+    if (!is_shipped(rule) || !other || is_shipped(*other)) return false;
     Blame& blame = blamed_.try_emplace(other, Blame{&rule, line, {}}).first->second;
     blame.rules.insert(&rule);
     return true;
@@ -204,10 +204,22 @@ class Linter {
     return longer.starts_with(shorter) && (longer.size() == shorter.size() || longer[shorter.size()] == '.');
   }
 
+  // Rules with the same patterns and conditions: which of them answers is left to chance. Told without a look at examples.
+  void twins() {
+    std::map<std::tuple<std::vector<std::string>, std::vector<std::string>, Within>, const Signature*> first;
+    for (const Signature& rule : rules_) {
+      if (!rule.has_read("id") || !fires_as_written(rule)) continue;
+      const auto [at, fresh] = first.try_emplace({rule.match, rule.unless, rule.within}, &rule);
+      if (fresh) continue;
+      twins_.insert(&rule);
+      fault(rule, "it has the patterns of '" + at->second->id + "'", "join the two rules, or make one of them stricter");
+    }
+  }
+
   // A rule is shadowed when each of its examples also fires another rule of the same kind and role: it adds nothing.
   void shadows() {
     for (const Signature& rule : rules_) {
-      if (!rule.has_read("id") || !fires_as_written(rule)) continue;
+      if (!rule.has_read("id") || !fires_as_written(rule) || twins_.contains(&rule)) continue;
       std::vector<std::string> others;
       std::set<std::string> told;
       bool first = true;
@@ -224,7 +236,7 @@ class Linter {
       }
       for (const std::string& id : others) {
         const Signature* const other = rule_of(id);
-        if (other && other->id != rule.id && fires_as_written(*other) && other->kind == rule.kind && other->role == rule.role && !blamed_on_user(rule, other, rule.examples.front().text))
+        if (other && other->id != rule.id && counts(id) && other->kind == rule.kind && other->role == rule.role && !blamed_on_user(rule, other, rule.examples.front().text))
           fault(rule, "each of its examples also fires '" + id + "', of the same kind and role", "join the two rules, or make one of them stricter");
       }
     }
@@ -237,6 +249,7 @@ class Linter {
   TrialBudget& budget_;
   bool complete_;
   std::map<const Signature*, Blame> blamed_;
+  std::set<const Signature*> twins_;   // of a rule before them
   std::map<std::string, const Signature*, std::less<>> by_id_;
   std::vector<Error> out_;
 };

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "parsers/base/limits.hpp"
@@ -273,6 +274,15 @@ std::vector<RuleFile> embedded_rule_files() {
   std::vector<RuleFile> out;
   for (const parsers::EmbeddedFile& file : embedded_rules()) out.push_back({std::string(file.path), file.text});
   return out;
+}
+
+bool is_shipped(const Signature& rule) {
+  static const std::set<std::string_view> files = [] {
+    std::set<std::string_view> out;
+    for (const parsers::EmbeddedFile& file : embedded_rules()) out.insert(file.path);
+    return out;
+  }();
+  return files.contains(rule.place.file);
 }
 
 ReadRules override_rules(std::vector<Signature> shipped, std::span<const RuleFile> user) {

@@ -31,6 +31,8 @@ ReadRules read_rules(std::span<const RuleFile> files);
 // The rules compiled into the program (signatures/rules/**/*.yaml), as files to read.
 std::span<const parsers::EmbeddedFile> embedded_rules();
 std::vector<RuleFile> embedded_rule_files();
+// Is the rule one of them, and not a user's?
+bool is_shipped(const Signature& rule);
 
 // The shipped rules with the user's on top: a rule of the same id replaces the shipped one, `- id: x` with `disable: true` removes it.
 // Disabling an id that is not there is a fault.

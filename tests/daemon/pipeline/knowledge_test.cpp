@@ -42,6 +42,12 @@ std::string many_groups(int count) {
   return out;
 }
 
+std::string many_names(int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += "{n}";
+  return out;
+}
+
 std::vector<std::string> told(const std::vector<parsers::Error>& errors) {
   std::vector<std::string> out;
   for (const parsers::Error& error : errors) {
@@ -124,7 +130,14 @@ TEST_CASE("each fault is told once, and what follows from it is not") {
       {"rules that contradict each other",
        {rule("my.a", {{"match", "'lost frobnicator (?P<n>\\d+)'"}}), rule("my.b", {{"kind", "data.x"}, {"match", "'lost frobnicator (?P<n>\\d+)'"}})},
        {},
+       {"b.yaml:1 rule 'my.b': it has the patterns of 'my.a'"}},
+      {"rules that contradict each other by other patterns",
+       {rule("my.a", {{"match", "'lost frobnicator (?P<n>\\d+)'"}}), rule("my.b", {{"kind", "data.x"}, {"match", "'(?:lost|gone) frobnicator (?P<n>\\d+)'"}})},
+       {},
        {"a.yaml:1 rule 'my.a': its example also fires 'my.b' of kind 'data.x'", "b.yaml:1 rule 'my.b': its example also fires 'my.a' of kind 'user.exception'"}},
+      {"a text that names very many captures", {rule("my.a", {{"summary", "'" + many_names(33) + "'"}})}, {"a.yaml:1 rule 'my.a': the summary names 33 captures"}, {}},
+      {"a brace that is a slip", {rule("my.a", {{"summary", "'frobnicator { n } is gone'"}})}, {}, {"a.yaml:1 rule 'my.a': the summary has a brace that names no capture"}},
+      {"a parser of other lines", {rule("my.a", {{"parser", "torch_oom"}})}, {"a.yaml:1 rule 'my.a': the parser 'torch_oom' reads nothing from its examples"}, {}},
   };
   for (const Row& row : rows) {
     CAPTURE(std::string(row.name));
@@ -142,6 +155,28 @@ TEST_CASE("a file of many faults is told in its first ones and a count") {
   CHECK_FALSE(loaded.knowledge);
   const std::string shown = parsers::error_text(parsers::first_of_each_file(loaded.faults)) + parsers::error_text(parsers::first_of_each_file(loaded.notes));
   CHECK(shown.size() < 12'000);
-  CHECK(shown.find("and 980 more in this file") != std::string::npos);
+  CHECK(shown.find("and 1979 more in this file") != std::string::npos);
   CHECK(shown.find("b.yaml:1") != std::string::npos);
+}
+
+TEST_CASE("a user's rule that silences shipped ones refuses the file, told once at that rule") {
+  for (const auto& [id, match] : {std::pair<std::string, std::string>{"my.a", "Error"}, {"torch.cuda.oom", "e"}}) {
+    CAPTURE(id);
+    const LoadedKnowledge loaded = load({rule(id, {{"role", "advice"}, {"match", "'" + match + "'"}, {"captures", "-"}, {"summary", "s"}, {"fixes", "-"}, {"examples", "['an Error e']"}, {"counter_examples", "['']"}})});
+    CHECK_FALSE(loaded.knowledge);
+    std::size_t blames = 0;
+    for (const std::string& fault : told(loaded.faults)) blames += fault.find("it silences an example of") != std::string::npos ? 1 : 0;
+    CHECK(blames == 1);
+    CHECK(loaded.faults.size() < 5);
+  }
+}
+
+TEST_CASE("a text of megabytes in a rule makes no error of megabytes") {
+  std::string summary;
+  for (int i = 0; i < 30'000; ++i) summary += "{name" + std::to_string(i) + "}";
+  const LoadedKnowledge loaded = load({rule("my.a", {{"summary", "'" + summary.substr(0, 120'000) + "'"}, {"kind", "'" + std::string(100'000, 'k') + "'"}})});
+  CHECK_FALSE(loaded.knowledge);
+  std::size_t bytes = 0;
+  for (const parsers::Error& fault : loaded.faults) bytes += fault.message().size() + fault.reason().size() + fault.help_text().size();
+  CHECK(bytes < 10'000);
 }

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -34,4 +35,19 @@ TEST_CASE("all files that cannot be read and all faults of the others come in on
   }
   CHECK(text.find("other inputs") == std::string::npos);
   CHECK(load_rule_files({empty}).knowledge);
+}
+
+TEST_CASE("a rule file in a folder that is no file to read is told; a folder without any is none of yours") {
+  const triage::tests::TempFolder folder, empty;
+  folder.append("good.yaml", "# nothing yet\n");
+  folder.append("notes.txt", "no rule");
+  REQUIRE(load_rule_files({folder.path()}).knowledge);
+  REQUIRE(::symlink("/nonexistent", (folder / "broken.yaml").c_str()) == 0);
+  REQUIRE(::symlink((folder / "self.yaml").c_str(), (folder / "self.yaml").c_str()) == 0);
+  REQUIRE(::symlink("/dev/zero", (folder / "zero.yml").c_str()) == 0);
+  REQUIRE(::mkfifo((folder / "pipe.yaml").c_str(), 0600) == 0);
+  const LoadedKnowledge loaded = load_rule_files({folder.path()});
+  CHECK_FALSE(loaded.knowledge);
+  CHECK(loaded.faults.size() == 4);
+  CHECK(load_rule_files({empty.path()}).knowledge);
 }

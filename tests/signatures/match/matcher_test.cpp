@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "parsers/base/limits.hpp"
+#include "parsers/base/visible.hpp"
 #include "parsers/records/prefix.hpp"
 #include "signatures/match/capture.hpp"
 #include "signatures/match/explain.hpp"
@@ -208,11 +209,15 @@ TEST_CASE("the skeleton of a rule matches the line it was made from") {
            "peer 10.0.0.1 of rank 99999999999 gave up at pid 12345678901234567890",
            "GPU 12.5% used by rank 1.5",
            "\x1b[31mred\x1b[0m FooError: a \x7f b",
+           "FooError: \xe2\x80\xae turned \xc2\x85 17",
+           "FooError: bad read at 0xdeadbeef, 0x12, 0xyz of node-3",
+           "FooError: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20",
        }) {
     CAPTURE(std::string(line));
     const auto faults = faults_of(new_rule(line));
     for (const auto& fault : faults) MESSAGE(fault.message());
     CHECK(faults.empty());
+    CHECK(parsers::visible(new_rule(line), true) == new_rule(line));   // nothing in it steers a terminal
   }
   const std::string umlauts = "FooError: " + std::string(389, 'x') + "\xc3\xa4\xc3\xb6";   // 400 bytes end within a character
   CHECK(faults_of(new_rule(umlauts)).empty());
@@ -231,5 +236,22 @@ TEST_CASE("an explanation names the rule, its capture or the condition that fail
     const std::string text = explain(*set, line);
     CAPTURE(text);
     CHECK(text.find(wanted) != std::string::npos);
+  }
+}
+
+TEST_CASE("text of a line in a kind is one part of a name, and what a summary repeats is bounded") {
+  const auto set = set_of(
+      "- id: a.b\n  kind: user.x.{what}\n  role: root\n  match: 'frobnicator is (?P<what>.*)'\n  captures: {what: text}\n"
+      "  summary: 'it is {what}, {what}, {what} and {what}'\n  help: h\n  sources: [t]\n  examples: ['frobnicator is x']\n  counter_examples: ['y']\n");
+  struct Row {
+    std::string text, kind;
+  };
+  for (const Row& row : {Row{"frobnicator is gone", "user.x.gone"}, {"frobnicator is A/../b <script>|", "user.x.a____b__script__"},
+                         {"frobnicator is " + std::string(60'000, 'q'), "user.x." + std::string(32, 'q')}}) {
+    const std::vector<LineTrial> lines = try_text(*set, row.text);
+    REQUIRE(lines.size() == 1);
+    REQUIRE(lines[0].findings.size() == 1);
+    CHECK(lines[0].findings[0].kind == row.kind);
+    CHECK(lines[0].findings[0].summary.size() <= parsers::limits::kEvidenceBytes + 20);
   }
 }
