@@ -160,6 +160,9 @@ constexpr NameRow kShape[] = {
     {"n_routed_experts", Key::experts},
     {"num_experts_per_tok", Key::experts_per_token},
     {"num_experts_per_token", Key::experts_per_token},
+    {"moe_num_experts", Key::experts},
+    {"moe_k", Key::experts_per_token},
+    {"moe_layer_start_index", Key::dense_layers},
     {"moe_intermediate_size", Key::expert_ffn},
     {"shared_expert_intermediate_size", Key::shared_expert_ffn},
     {"first_k_dense_replace", Key::dense_layers},
@@ -202,7 +205,7 @@ FlatSettings under(const FlatSettings& settings, std::string_view prefix) {
 
 void apply_moe_shape(const Names& names, Target& target) {
   std::string_view counted;
-  for (const std::string_view name : {"num_experts", "num_local_experts", "n_routed_experts"})
+  for (const std::string_view name : {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"})
     if (names.integer(name).value_or(0) > 0) counted = name;
   if (counted.empty()) return;
   // Mixtral and its kin: intermediate_size is the width of an expert.
@@ -213,6 +216,9 @@ void apply_moe_shape(const Names& names, Target& target) {
              width = names.integer("moe_intermediate_size");
   if (shared && width && *shared >= 0 && *shared < 1024 && *width < (1 << 30))
     target.put(Key::shared_expert_ffn, *shared * *width, names.line("n_shared_experts"));
+  // transformers: models/ernie4_5_moe/modeling_ernie4_5_moe.py: the shared experts are one MLP.
+  if (const auto joined = names.integer("moe_num_shared_experts"); joined && width && *joined >= 0 && *joined < 1024 && *width < (1 << 30))
+    target.put(Key::shared_expert_ffn, *joined * *width, names.line("moe_num_shared_experts"));
 }
 
 // A number, or the first of a list of two (InternVL: "image_size": [448, 448]).

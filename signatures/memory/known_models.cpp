@@ -175,7 +175,7 @@ void complete_from_type(const std::string& type, parsers::RunConfig& config) {
     if (!starts(type, "qwen3_next") && config.has(Key::hidden)) fill.number(Key::head_dim, 128);
   }
   if (starts(type, "gemma") && config.has(Key::hidden)) fill.number(Key::head_dim, 256);
-  if (type == "olmoe" || type == "olmo2" || type == "olmo3") fill.flag(Key::qk_norm, true);
+  if (type == "olmoe" || type == "olmo2" || type == "olmo3" || type == "exaone4" || starts(type, "hunyuan_v1")) fill.flag(Key::qk_norm, true);
   if (type == "gpt_oss") fill.number(Key::head_dim, 64), fill.flag(Key::qkv_bias, true);
   if (starts(type, "gemma")) fill.flag(Key::tied_embeddings, true);
   if (starts(type, "gemma3")) fill.flag(Key::qk_norm, true);
@@ -197,6 +197,7 @@ void complete_from_type(const std::string& type, parsers::RunConfig& config) {
     fill.flag(Key::linear_bias, false);
     fill.flag(Key::tied_embeddings, false);
   }
+  if (type == "arcee") fill.flag(Key::gated_mlp, false), fill.flag(Key::linear_bias, false), fill.flag(Key::tied_embeddings, false);
   if (type == "seed_oss") fill.flag(Key::qkv_bias, true), fill.flag(Key::linear_bias, false);
   if (type == "gpt2") {
     fill.flag(Key::tied_embeddings, true);

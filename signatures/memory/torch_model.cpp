@@ -292,7 +292,9 @@ Tensor TorchModel::mlp(const Mlp& m, const Tensor& x, Count rows) {
     up = {};
     return apply(m.down, act, rows);
   }
-  if (run_.fused_kernels) {
+  // Liger-Kernel: transformers/monkey_patch.py (0.8.2): apply_liger_kernel_to_qwen3_vl leaves the MLP as it is (swiglu: False by default).
+  const bool own = run_.shape.model_type == "qwen3_vl" || run_.shape.model_type == "qwen3_vl_text";
+  if (run_.fused_kernels && !own) {
     Tensor gate = apply(m.gate, x, rows);
     return apply(m.down, ops_.gated(gate, apply(m.up, x, rows)), rows);
   }

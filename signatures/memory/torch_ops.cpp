@@ -685,6 +685,7 @@ Tensor Ops::plain_attention(const Tensor& q, const Tensor& k, const Tensor& v, c
         values.reset();
         if (widened) to_scores = tape.gradient(scores, 4);
         Tensor soft_max = tape.gradient(scores, soft);
+        tape.gradient(scores, soft);  // product of gradient and result (aten/src/ATen/native/cuda/SoftMax.cu, softmax_backward_cuda_out)
         to_scores = {};
         probabilities.reset();
         if (widened) {

@@ -430,7 +430,7 @@ parsers::Result<TorchRun> torch_run(const RunConfig& config, Assumptions& assump
     read_tower(config, type, vision, run.tower);
   }
   run.activation = activation_form(model_setting(config, {"activation_function", "hidden_act", "hidden_activation"}, kDecoderParts),
-                                         type == "gpt2" || type == "phi" ? "gelu_new" : type == "opt" ? "relu" : "");
+                                         type == "gpt2" || type == "phi" ? "gelu_new" : type == "opt" ? "relu" : type == "arcee" ? "relu2" : "");
   read_blocks(config, type, run);
   if (run.shape.vocab == 0) run.shape.vocab = run.shape.padded_vocab;
   std::string missing;
