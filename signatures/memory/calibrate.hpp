@@ -25,7 +25,7 @@ struct Observation {
   std::string term;                    // name, for Kind::term
   std::string origin;                  // "Rank 0 after 2 iterations", "out-of-memory error": shown to the user
   bool before_states = false;          // taken in the first step: the optimizer has no moments yet
-  bool before_gradients = false;       // taken in its first forward pass, by a program that makes gradients when they come
+  bool before_gradients = false;       // taken in the first forward pass of a step, by a program that makes gradients when they come
 };
 
 // What the model misses on this run. Added to the estimate of any changed configuration of the same run.

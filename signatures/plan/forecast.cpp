@@ -131,7 +131,7 @@ parsers::Result<Forecast> forecast_of(const Diagnosis& diagnosis, const parsers:
     parsers::Result<Forecast> again = Forecast::make(completed, observations, capacity, outside);
     if (!again.ok()) return made;
     if (pictures && uses_mock_data(config)) again->assume(std::string(kMockData));
-    again->assume("it died in a later micro batch of the first step, beside the gradients of those before it: so much was allocated");
+    again->assume("it died in a later micro batch of its step, beside the gradients of those before it: so much was allocated");
     return again;
   }
   if (settled->with_gradients) gradients_were_there();

@@ -73,6 +73,7 @@ double least_share_done(const memory::Observation& failed, const memory::Estimat
 // No step was completed that the log would show.
 bool in_first_step(const Diagnosis& diagnosis) {
   if (diagnosis.root.step) return *diagnosis.root.step <= 1;
+  if (diagnosis.past_first_step) return false;
   return std::none_of(diagnosis.memory.begin(), diagnosis.memory.end(), [](const parsers::MemoryReport& r) { return r.max_allocated.has_value(); });
 }
 
@@ -133,7 +134,7 @@ std::vector<memory::Observation> observations_of(const Diagnosis& diagnosis) {
     const bool buffers = std::any_of(programs.begin(), programs.end(), [](const std::string& name) {
       return name == "megatron-lm" || name == "megatron-bridge" || name == "nemo" || name == "deepspeed";
     });
-    out.back().before_gradients = out.back().before_states && !buffers && (diagnosis.phase == Phase::loss || diagnosis.phase == Phase::forward);
+    out.back().before_gradients = !buffers && (diagnosis.phase == Phase::loss || diagnosis.phase == Phase::forward);
   }
   return out;
 }
@@ -220,7 +221,7 @@ std::optional<Settled> settle_open_amount(const RunConfig& config, const memory:
         if (gap >= nearest) continue;
         nearest = gap;
         best = Settled{changed, later, std::to_string(images) + (images == 1 ? " image" : " images") + " in a sample, from what was allocated when it failed" +
-                                           (later ? " in a later micro batch of the first step" : "") + ": the log states no images"};
+                                           (later ? " in a later micro batch of its step" : "") + ": the log states no images"};
       }
     }
     if (best) return best;

@@ -238,8 +238,11 @@ class Diagnoser {
   void step() {
     std::optional<std::int64_t> last;
     const auto& own = sources_[root_->source];
-    for (const auto& p : own.progress)
-      if (p.iteration && p.line < d_.root.line) last = p.iteration;
+    for (const auto& p : own.progress) {
+      if (p.line >= d_.root.line) continue;
+      if (p.iteration) last = p.iteration;
+      d_.past_first_step = d_.past_first_step || p.loss.has_value();
+    }
     if (!last && root_->when)
       for (const auto& s : sources_)
         for (const auto& p : s.progress)

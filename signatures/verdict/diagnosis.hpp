@@ -95,6 +95,7 @@ struct Diagnosis {
   std::vector<CompositionTerm> composition;
   std::vector<AllocatorWhatIf> what_if;         // from the snapshot of the failure: other allocator settings
   parsers::RunConfig config;
+  bool past_first_step = false;        // the log shows a completed training step before the root
   std::vector<parsers::MemoryReport> memory;    // what the run reported of its memory, at most 64; device memory kinds only
   std::vector<Missing> missing;
   std::vector<Finding> findings;       // that the judgement rests on, at most 200

@@ -52,7 +52,7 @@ TEST_CASE("images, routing and the micro batch in which it died follow from the 
     CHECK_MESSAGE(found, name << ": " << part);
   };
   // Two images a sample were there, and the gradients of the first of two micro batches.
-  told("hf-llava", "2 images in a sample, from what was allocated when it failed in a later micro batch of the first step");
+  told("hf-llava", "2 images in a sample, from what was allocated when it failed in a later micro batch of its step");
   // The failed request held the rows of all eight ranks.
   told("megatron-moe-ep8", "in the layer that failed it was 8.00 times");
   told("megatron-moe-ep4", "(the last layer failed) and 4.00, taken as");
