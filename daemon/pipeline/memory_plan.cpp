@@ -10,6 +10,7 @@
 #include "parsers/base/quantity.hpp"
 #include "parsers/config/command_line.hpp"
 #include "parsers/config/config_file.hpp"
+#include "parsers/config/megatron_values.hpp"
 #include "parsers/config/merge.hpp"
 #include "parsers/config/target.hpp"
 #include "signatures/plan/cards.hpp"
@@ -74,8 +75,16 @@ std::vector<std::string> options_without_effect(const parsers::FlatSettings& opt
   if (options.size() > kOptions) return out;
   const auto all = plain_settings(options);
   for (std::size_t i = 0; i < options.size(); ++i) {
-    parsers::FlatSettings others = options;
-    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    // "--no-x" alone stands for itself and for x, which nobody wrote (it is added at the end): the two are one option.
+    const auto is = [&](std::size_t at, const std::string& name, std::string_view value) { return options[at].name == name && options[at].value == value; };
+    const std::string negated = options[i].name.starts_with("no_") ? options[i].name.substr(3) : "";
+    bool derived = false;
+    parsers::FlatSettings others;
+    for (std::size_t at = 0; at < options.size(); ++at) {
+      derived = derived || (options[i].value == "False" && is(at, "no_" + options[i].name, "True"));
+      if (at != i && (negated.empty() || !is(at, negated, "False"))) others.push_back(options[at]);
+    }
+    if (derived) continue;
     if (plain_settings(others) != all) continue;
     std::string flag = options[i].name;
     std::replace(flag.begin(), flag.end(), '_', '-');
@@ -123,8 +132,10 @@ std::string one_command(std::string_view text) {
 Status read_texts(const PlanInput& input, RunConfig& config, std::vector<std::string>& ignored) {
   if (!input.megatron_arguments.empty()) {
     const std::vector<std::string> words = parsers::command_words(one_command(input.megatron_arguments));
+    const parsers::FlatSettings options = parsers::options_of(words, 0);
+    if (Status status = parsers::check_megatron_values(options); !status.ok()) return status;
     parsers::merge(config, parsers::read_megatron_arguments(words));
-    ignored = options_without_effect(parsers::options_of(words, 0));
+    ignored = options_without_effect(options);
   }
   if (input.model) {
     Result<RunConfig> read = parsers::read_model_config(input.model->text, input.model->name);

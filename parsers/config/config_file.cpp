@@ -279,6 +279,7 @@ Result<RunConfig> read_model_config(std::string_view text, std::string file) {
   TRIAGE_CHECK(check_size(text, file));
   Place whole;
   whole.file = file;
+  if (trim_left(text).empty()) return Error(ErrorCode::unsupported, file + " is empty").at(std::move(whole));
   TRIAGE_TRY(const FlatSettings settings, read_json(text, file));
   RunConfig config;
   Target target(config, file, "config.json");

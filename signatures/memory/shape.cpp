@@ -67,8 +67,14 @@ class Reader {
       for (const std::string_view name : own.names)
         for (const std::string_view before : {"", "text_config.", "model_config.", "model_config.text_config."}) {
           if (name.empty()) continue;
-          const auto found = config_.raw().find(std::string(before) + std::string(name));
-          if (found == config_.raw().end()) continue;
+          const std::string full = std::string(before) + std::string(name);
+          const auto found = config_.raw().find(full);
+          if (found == config_.raw().end()) {
+            const auto inside = config_.raw().lower_bound(full + '.');
+            if (inside == config_.raw().end() || !inside->first.starts_with(full + '.')) continue;
+            wrong(std::string(key_info(key).name) + ": " + std::string(name) + " is an object (it holds '" + inside->first.substr(full.size() + 1, 40) + "'), where a whole number was expected");
+            return true;
+          }
           const std::string& value = found->second.value;
           if (value.empty() || value == "None" || value == "null" || value == "auto") continue;
           wrong(std::string(key_info(key).name) + ": " + std::string(name) + " is '" + value.substr(0, 40) + "', not a whole number that can be");
@@ -116,6 +122,7 @@ void read_attention(const RunConfig& config, Reader& read, ModelShape& shape) {
   shape.heads = read.needed(Key::heads);
   shape.kv_heads = read.optional(Key::kv_heads);
   read.misread(Key::kv_heads);
+  if (config.integer(Key::kv_heads) == 0) read.wrong("kv_heads is 0");
   if (shape.kv_heads == 0) {
     shape.kv_heads = shape.heads;
     assume(read.assumptions(), "kv_heads", "as many key/value heads as query heads: not stated");

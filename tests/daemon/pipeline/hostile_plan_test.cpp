@@ -65,6 +65,7 @@ TEST_CASE("a model that cannot be is refused by the name of what is wrong") {
       {"too many layers", model("num_hidden_layers", "100000"), {}, "layers is 100000"},
       {"layers as a word", model("num_hidden_layers", "\"thirty\""), {}, "num_hidden_layers is 'thirty', not a whole number"},
       {"layers as a list", model("num_hidden_layers", "[32]"), {}, "num_hidden_layers"},
+      {"width as an object", model("hidden_size", "{\"decoder\": 4096}"), {}, "hidden_size is an object (it holds 'decoder'), where a whole number was expected"},
       {"layers as a flag", model("num_hidden_layers", "true"), {}, "num_hidden_layers is 'true'"},
       {"half a layer", model("num_hidden_layers", "32.5"), {}, "num_hidden_layers is '32.5'"},
       {"1e30 layers", model("num_hidden_layers", "1e30"), {}, "num_hidden_layers is '1e30'"},
@@ -76,6 +77,7 @@ TEST_CASE("a model that cannot be is refused by the name of what is wrong") {
       {"key/value heads that do not divide", model("num_key_value_heads", "7"), {}, "not divisible by 7 key/value heads"},
       {"more key/value heads", model("num_key_value_heads", "64"), {}, "64 key/value heads"},
       {"key/value heads as a word", model("num_key_value_heads", "\"few\""), {}, "num_key_value_heads is 'few'"},
+      {"no key/value heads", model("num_key_value_heads", "0"), {}, "kv_heads is 0"},
       {"no heads", model("num_attention_heads", "0"), {}, "heads is 0"},
       {"head of width 0", model("head_dim", "0"), {}, "head_dim is 0"},
       {"head of negative width", model("head_dim", "-128"), {}, "head_dim is -128"},
@@ -93,6 +95,7 @@ TEST_CASE("a model that cannot be is refused by the name of what is wrong") {
       {"a number", "5", {}, "describes no model"},
       {"a word", "\"llama\"", {}, "describes no model"},
       {"null", "null", {}, "describes no model"},
+      {"blanks", " \n", {}, "is empty"},
       {"no JSON", "hello world", {}, "describes no model"},
       {"cut", model().substr(0, 100), {}, ""},
       {"nested without end", std::string(100000, '[') + std::string(100000, ']'), {}, "nested deeper"},
@@ -127,6 +130,45 @@ TEST_CASE("a model that cannot be is refused by the name of what is wrong") {
     CAPTURE(message);
     CHECK(message.find(row.says) != std::string::npos);
     CHECK(message.size() < 600);
+  }
+}
+
+TEST_CASE("values that Megatron-LM itself would refuse are refused by the name of their flag") {
+  const std::string whole =
+      "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 1 "
+      "--global-batch-size 64 --vocab-size 128256 --bf16 ";
+  REQUIRE(plan_of("", {{"world", "8"}}, whole).ok());
+  const std::vector<std::pair<const char*, const char*>> rows = {
+      {"--tensor-model-parallel-size 0", "--tensor-model-parallel-size is '0': Megatron-LM takes a whole number from 1"},
+      {"--tensor-model-parallel-size -2", "--tensor-model-parallel-size is '-2'"},
+      {"--tensor-model-parallel-size 1e30", "--tensor-model-parallel-size is '1e30'"},
+      {"--tensor-model-parallel-size NaN", "--tensor-model-parallel-size is 'NaN'"},
+      {"--pipeline-model-parallel-size two", "--pipeline-model-parallel-size is 'two'"},
+      {"--context-parallel-size 1.5", "--context-parallel-size is '1.5'"},
+      {"--micro-batch-size 0", "--micro-batch-size is '0'"},
+      {"--global-batch-size", "--global-batch-size has no value"},
+      {"--group-query-attention --num-query-groups 0", "--num-query-groups is '0'"},
+      {"--num-experts 8 --moe-router-topk none", "--moe-router-topk is 'none'"},
+      {"--recompute-granularity most", "--recompute-granularity is 'most': Megatron-LM takes full selective"},
+      {"--recompute-granularity full --recompute-method each", "--recompute-method is 'each'"},
+      {"--recompute-granularity selective --recompute-modules core_attn all", "--recompute-modules is 'core_attn all'"},
+      {"--transformer-impl magic", "--transformer-impl is 'magic'"},
+      {"--normalization BatchNorm", "--normalization is 'BatchNorm'"},
+      {"--optimizer magic", "--optimizer is 'magic'"},
+      {"--attention-dropout 55", "--attention-dropout is '55': Megatron-LM takes a number from 0 to 1"},
+      {"--hidden-dropout -3", "--hidden-dropout is '-3'"},
+      {"--optimizer-cpu-offload --optimizer-offload-fraction NaN", "--optimizer-offload-fraction is 'NaN'"},
+      {"--num-experts 8 --moe-expert-capacity-factor 1e300", "--moe-expert-capacity-factor is '1e300'"},
+      {"--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 3", "8 layers of a pipeline stage are not divisible"},
+      {"--tensor-model-parallel-size 4 --pipeline-model-parallel-size 4", "8 ranks are not divisible by"},
+      {"--num-experts 6 --expert-model-parallel-size 4", "6 experts are not divisible by expert parallel 4"},
+      {"--num-experts 4 --moe-router-topk 9", "experts_per_token 9 of 4 experts"},
+  };
+  for (const auto& [more, says] : rows) {
+    CAPTURE(std::string(more));
+    const auto plan = plan_of("", {{"world", "8"}}, whole + more);
+    REQUIRE_FALSE(plan.ok());
+    CHECK_MESSAGE(plan.error().message().find(says) != std::string::npos, plan.error().message());
   }
 }
 
@@ -175,12 +217,15 @@ TEST_CASE("flags of Megatron that mean nothing here are listed, mistyped ones wi
   const auto plan = plan_of("", {{"world", "8"}},
                             "--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --seq-length 4096 --max-position-embeddings 4096 "
                             "--micro-batch-size 1 --global-batch-size 64 --bf16 --vocab-size 128256 --swiglu --disable-bias-linear --no-such-flag 3 "
-                            "--tensor-model-paralel-size 2 --lr 1e-4");
+                            "--tensor-model-paralel-size 2 --lr 1e-4 --no-persist-layer-norm --no-masked-softmax-fusion");
   REQUIRE_MESSAGE(plan.ok(), plan.error().message());
   const auto listed = [&](const std::string& text) { return std::find(plan->ignored.begin(), plan->ignored.end(), text) != plan->ignored.end(); };
   CHECK(listed("--no-such-flag"));
   CHECK(listed("--tensor-model-paralel-size (did you mean --tensor-model-parallel-size?)"));
   CHECK(listed("--lr"));
+  CHECK(listed("--no-persist-layer-norm"));
+  CHECK_FALSE(listed("--persist-layer-norm"));        // nobody wrote it
+  CHECK_FALSE(listed("--no-masked-softmax-fusion"));  // has an effect
   CHECK_FALSE(listed("--num-layers"));
   CHECK_FALSE(listed("--bf16"));
   CHECK(plan->ignored.front().find("did you mean") != std::string::npos);
