@@ -22,7 +22,7 @@ constexpr auto kDrain = std::chrono::milliseconds(9000);   // systemd and Kubern
 void reload(Service& service, const Notify& notify) {
   notify.reloading();
   const std::vector<parsers::Error> faults = service.reload();
-  for (const parsers::Error& fault : parsers::first_of_each_file(faults)) log_line(LogLevel::error, "reload refused: " + parsers::error_text(fault));
+  for (const parsers::Error& fault : parsers::first_of_each_file(faults)) log_line(LogLevel::error, "reload refused: " + parsers::error_line(fault));
   if (faults.empty()) log_line(LogLevel::info, "configuration and rules were read anew");
   notify.ready(service.status_line());
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "daemon/config/environment_file.hpp"
 #include "daemon/config/fields.hpp"
 #include "parsers/base/yaml_text.hpp"
 
@@ -65,7 +66,7 @@ std::string needs_restart(const ServiceConfig& running, const ServiceConfig& wan
   return out;
 }
 
-ReadConfig read_service_config(const std::string& text, const std::string& name) {
+ReadConfig read_service_config(const std::string& text, const std::string& name, const SecretLookup& lookup) {
   ReadConfig out;
   auto yaml = parsers::read_yaml(text, name);
   if (!yaml.ok()) {
@@ -88,7 +89,7 @@ ReadConfig read_service_config(const std::string& text, const std::string& name)
   config.sources = read_source_config(section(fields, "sources"), out.faults);
   config.http = api::read_http_config(section(fields, "http"), out.faults);
   if (config.http.upload_folder.empty()) config.http.upload_folder = std::filesystem::path(config.database).parent_path() / "uploads";
-  config.alerts = read_alert_config(section(fields, "alerts"), out.faults);
+  config.alerts = read_alert_config(section(fields, "alerts"), out.faults, lookup);
   read_retention(section(fields, "retention"), config.retention, out.faults);
   read_incidents(section(fields, "incidents"), config.desk, out.faults);
   std::int64_t workers = 0;
@@ -121,7 +122,7 @@ ReadConfig read_config_file(const std::string& path) {
     out.faults.push_back(parsers::Error(parsers::ErrorCode::io, "the configuration cannot be read").at(parsers::Place{path, {}, {}, {}, {}}).because(std::strerror(errno)).help("name another with --config, or check the permission"));
     return out;
   }
-  return read_service_config(text, path);
+  return read_service_config(text, path, secrets_beside(std::filesystem::path(path).parent_path()));
 }
 
 }  // namespace triage::daemon

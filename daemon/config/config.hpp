@@ -35,9 +35,9 @@ struct ReadConfig {
 // What differs and cannot be changed while the service runs: names of sections, or empty.
 std::string needs_restart(const ServiceConfig& running, const ServiceConfig& wanted);
 
-// text: of the file; name: for the places of faults.
-ReadConfig read_service_config(const std::string& text, const std::string& name);
-// The same of a file.
+// text: of the file; name: for the places of faults; lookup: of the secrets.
+ReadConfig read_service_config(const std::string& text, const std::string& name, const SecretLookup& lookup = system_secret);
+// The same of a file, and secrets also from the file `environment` beside it.
 ReadConfig read_config_file(const std::string& path);
 
 }  // namespace triage::daemon

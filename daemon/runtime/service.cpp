@@ -49,7 +49,7 @@ LoadedKnowledge load_rules(const ServiceConfig& config) {
 }
 
 void log_errors(LogLevel level, const std::vector<Error>& errors) {
-  for (const Error& error : parsers::first_of_each_file(errors)) log_line(level, parsers::error_text(error));
+  for (const Error& error : parsers::first_of_each_file(errors)) log_line(level, parsers::error_line(error));
 }
 
 }  // namespace
@@ -339,7 +339,7 @@ std::vector<Error> Service::reload() {
   it.registry.counter(metrics::kReloads, {"configuration", result}).add();
   if (!faults.empty()) {
     const std::lock_guard guard(it.lock);
-    it.refused = std::to_string(faults.size()) + " faults, the first: " + parsers::error_text(faults.front());
+    it.refused = (faults.size() == 1 ? "" : std::to_string(faults.size()) + " faults, the first: ") + parsers::error_line(faults.front());
     return faults;
   }
   const std::string restart = needs_restart(it.config, wanted);
@@ -371,7 +371,7 @@ std::vector<Error> Service::reload() {
   it.housekeeping->apply(wanted.retention);
   it.watching.apply(wanted.sources);
   if (it.server)
-    if (const auto tls = it.server->reload_tls(); !tls.ok()) log_line(LogLevel::error, parsers::error_text(tls.error()));
+    if (const auto tls = it.server->reload_tls(); !tls.ok()) log_line(LogLevel::error, parsers::error_line(tls.error()));
   return {};
 }
 

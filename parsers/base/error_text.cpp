@@ -19,15 +19,19 @@ std::string printable(std::string_view text) {
   return visible(text.substr(0, end)) + (end < text.size() ? "..." : "");
 }
 
-void add_place(std::string& out, const Place& place) {
-  out += "  --> " + printable(place.file);
+std::string place_text(const Place& place) {
+  std::string out = printable(place.file);
   if (place.line) {
     out += ":" + std::to_string(*place.line);
     if (place.column) out += ":" + std::to_string(*place.column);
   } else if (place.offset) {
     out += " at byte " + std::to_string(*place.offset);
   }
-  out += "\n";
+  return out;
+}
+
+void add_place(std::string& out, const Place& place) {
+  out += "  --> " + place_text(place) + "\n";
   if (!place.source_line.empty()) out += "   | " + printable(place.source_line) + "\n";
 }
 
@@ -53,6 +57,15 @@ std::string error_text(const Error& error, std::string_view weight) {
   if (error.place()) add_place(out, *error.place());
   for (const std::string& doing : error.contexts()) out += "  while: " + printable(doing) + "\n";
   if (!error.help_text().empty()) out += "  help: " + printable(error.help_text()) + "\n";
+  return out;
+}
+
+std::string error_line(const Error& error) {
+  std::string out = printable(error.message());
+  if (!error.reason().empty()) out += ": " + printable(error.reason());
+  if (error.place()) out += " (" + place_text(*error.place()) + ")";
+  for (const std::string& doing : error.contexts()) out += "; while " + printable(doing);
+  if (!error.help_text().empty()) out += "; " + printable(error.help_text());
   return out;
 }
 

@@ -19,6 +19,9 @@ namespace triage::parsers {
 std::string error_text(const Error& error, std::string_view weight = "error");
 std::string error_text(const std::vector<Error>& errors, std::string_view weight = "error");
 
+// The same for a log or a status, as one line without an end: WHAT: WHY (FILE:LINE:COLUMN); while WHAT WAS DONE; WHAT TO DO. The source line is left out.
+std::string error_line(const Error& error);
+
 // By file, line and column; errors without a place first, else in the order that they were in.
 void sort_by_place(std::vector<Error>& errors);
 
