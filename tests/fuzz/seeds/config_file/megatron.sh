@@ -1,0 +1,1 @@
+torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 16 --hidden-size 2048 --num-attention-heads 16 --seq-length 4096 --max-position-embeddings 4096 --micro-batch-size 2 --global-batch-size 64 --tensor-model-parallel-size 2 --sequence-parallel --bf16 --use-distributed-optimizer --recompute-activations --num-experts 8 --moe-router-topk 2 --expert-model-parallel-size 4
