@@ -25,8 +25,8 @@ inline bool approved(const std::string& path, const std::string& text, bool writ
   int told = 0;
   for (int number = 1; told < 10; ++number) {
     std::string a, b;
-    const bool more = static_cast<bool>(std::getline(was, a)) | static_cast<bool>(std::getline(is, b));
-    if (!more) break;
+    const bool one = static_cast<bool>(std::getline(was, a)), other = static_cast<bool>(std::getline(is, b));
+    if (!one && !other) break;
     if (b.starts_with("== ")) section = b;
     if (a == b) continue;
     std::printf("%s:%d (%s)\n  was %s\n  is  %s\n", path.c_str(), number, section.c_str(), a.c_str(), b.c_str());
