@@ -164,8 +164,9 @@ TEST_CASE("values that Megatron-LM itself would refuse are refused by the name o
       {"--num-experts 6 --expert-model-parallel-size 4", "6 experts are not divisible by expert parallel 4"},
       {"--num-experts 4 --moe-router-topk 9", "experts_per_token 9 of 4 experts"},
   };
-  for (const auto& [more, says] : rows) {
-    CAPTURE(std::string(more));
+  for (const auto& row : rows) {
+    const std::string more = row.first, says = row.second;   // clang 14 captures no structured binding
+    CAPTURE(more);
     const auto plan = plan_of("", {{"world", "8"}}, whole + more);
     REQUIRE_FALSE(plan.ok());
     CHECK_MESSAGE(plan.error().message().find(says) != std::string::npos, plan.error().message());

@@ -160,7 +160,8 @@ TEST_CASE("a file of many faults is told in its first ones and a count") {
 }
 
 TEST_CASE("a user's rule that silences shipped ones refuses the file, told once at that rule") {
-  for (const auto& [id, match] : {std::pair<std::string, std::string>{"my.a", "Error"}, {"torch.cuda.oom", "e"}}) {
+  for (const auto& row : {std::pair<std::string, std::string>{"my.a", "Error"}, {"torch.cuda.oom", "e"}}) {
+    const std::string id = row.first, match = row.second;   // clang 14 captures no structured binding
     CAPTURE(id);
     const LoadedKnowledge loaded = load({rule(id, {{"role", "advice"}, {"match", "'" + match + "'"}, {"captures", "-"}, {"summary", "s"}, {"fixes", "-"}, {"examples", "['an Error e']"}, {"counter_examples", "['']"}})});
     CHECK_FALSE(loaded.knowledge);
