@@ -169,20 +169,6 @@ std::string other_text(const Json& other) {
   return out.empty() ? words(other, "incident") : out;
 }
 
-// Length of the UTF-8 character at `at`; the text is valid.
-std::size_t char_bytes(std::string_view text, std::size_t at) {
-  const auto lead = static_cast<unsigned char>(text[at]);
-  return lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-}
-
-std::uint32_t code_point(std::string_view text, std::size_t at, std::size_t bytes) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[at + i])); };
-  if (bytes == 1) return byte(0);
-  if (bytes == 2) return (byte(0) & 0x1f) << 6 | (byte(1) & 0x3f);
-  if (bytes == 3) return (byte(0) & 0x0f) << 12 | (byte(1) & 0x3f) << 6 | (byte(2) & 0x3f);
-  return (byte(0) & 0x07) << 18 | (byte(1) & 0x3f) << 12 | (byte(2) & 0x3f) << 6 | (byte(3) & 0x3f);
-}
-
 // Zero width, direction of writing, tags, variation: what hides or turns text.
 bool is_hidden(std::uint32_t point) {
   return point == 0xad || point == 0x61c || point == 0x180e || (point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) || (point >= 0x2060 && point <= 0x206f) ||
@@ -296,8 +282,8 @@ std::string cut_text(std::string_view utf8, std::size_t units) {
   const std::size_t room = units - text_units(mark);
   std::size_t end = 0, kept = 0;
   while (end < utf8.size()) {
-    const std::size_t bytes = char_bytes(utf8, end), width = bytes == 4 ? 2 : 1;
-    if (kept + width > room || end + bytes > utf8.size()) break;
+    const std::size_t bytes = parsers::first_character(utf8.substr(end)).size(), width = bytes == 4 ? 2 : 1;
+    if (kept + width > room) break;
     kept += width;
     end += bytes;
   }
@@ -327,15 +313,15 @@ std::string clean_line(std::string_view text) {
   const std::string valid = parsers::repair_utf8(parsers::has_ansi(text) ? std::string_view(parsers::strip_ansi(text)) : text);
   std::string out;
   out.reserve(valid.size());
-  for (std::size_t at = 0; at < valid.size();) {
-    const std::size_t bytes = std::min(char_bytes(valid, at), valid.size() - at);
-    const std::uint32_t point = code_point(valid, at, bytes);
+  for (std::string_view rest = valid; !rest.empty();) {
+    const std::string_view character = parsers::first_character(rest);
+    const std::uint32_t point = parsers::code_point(character);
     if (point < 0x20 || (point >= 0x7f && point < 0xa0)) {
       if (!out.empty() && out.back() != ' ') out += ' ';
     } else if (!is_hidden(point)) {
-      out.append(valid, at, bytes);
+      out += character;
     }
-    at += bytes;
+    rest.remove_prefix(character.size());
   }
   while (out.ends_with(' ')) out.pop_back();
   return out;

@@ -181,11 +181,7 @@ std::string guessed_text(std::int64_t guessed, std::int64_t whole) {
   return percent >= 95 ? "guessed" : std::to_string(percent) + " % guessed";
 }
 
-std::string one_line(std::string_view text, std::size_t limit) {
-  std::size_t end = std::min(text.size(), limit);
-  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;   // not inside a character
-  return parsers::visible(text.substr(0, end)) + (end < text.size() ? "..." : "");
-}
+std::string one_line(std::string_view text, std::size_t limit) { return parsers::visible_head(text, limit); }
 
 TextStyle terminal_style(bool all) {
   TextStyle style;

@@ -13,11 +13,7 @@ namespace {
 constexpr std::size_t kShown = 500;
 constexpr std::size_t kShownOfFile = 20;   // faults; whoever reads the first ones mends the rest, too, or asks again
 
-std::string printable(std::string_view text) {
-  std::size_t end = std::min(text.size(), kShown);
-  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;   // not inside a character
-  return visible(text.substr(0, end)) + (end < text.size() ? "..." : "");
-}
+std::string printable(std::string_view text) { return visible_head(text, kShown); }
 
 std::string place_text(const Place& place) {
   std::string out = printable(place.file);

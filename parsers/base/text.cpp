@@ -186,4 +186,22 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+std::string_view first_character(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text.front());
+  return text.substr(0, lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4);
+}
+
+std::uint32_t code_point(std::string_view character) {
+  const auto lead = static_cast<unsigned char>(character.front());
+  std::uint32_t out = character.size() == 1 ? lead : lead & (0x7fU >> character.size());
+  for (const char c : character.substr(1)) out = out << 6 | (static_cast<unsigned char>(c) & 0x3fU);
+  return out;
+}
+
+std::string_view whole_head(std::string_view text, std::size_t most) {
+  std::size_t end = std::min(text.size(), most);
+  while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end);
+}
+
 }  // namespace triage::parsers

@@ -58,4 +58,10 @@ std::string_view strip_ansi_into(std::string_view text, std::string& out);
 std::string repair_utf8(std::string_view text);
 bool is_utf8(std::string_view text);
 
+// Of valid UTF-8 that is not empty: the first character, and the number of that character.
+std::string_view first_character(std::string_view text);
+std::uint32_t code_point(std::string_view character);
+// The first bytes of the text, at most so many, not cut within a character.
+std::string_view whole_head(std::string_view text, std::size_t most);
+
 }  // namespace triage::parsers

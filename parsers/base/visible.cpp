@@ -23,8 +23,7 @@ std::string visible(std::string_view raw, bool keep_lines) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    const auto lead = static_cast<unsigned char>(text.front());
-    const std::string_view sequence = text.substr(0, lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4);
+    const std::string_view sequence = first_character(text);
     if (sequence == "\t")
       out += ' ';
     else if (steers(sequence) && !(keep_lines && sequence == "\n"))
@@ -34,6 +33,11 @@ std::string visible(std::string_view raw, bool keep_lines) {
     text.remove_prefix(sequence.size());
   }
   return out;
+}
+
+std::string visible_head(std::string_view text, std::size_t most) {
+  const std::string_view head = whole_head(text, most);
+  return visible(head) + (head.size() < text.size() ? "..." : "");
 }
 
 }  // namespace triage::parsers

@@ -11,4 +11,7 @@ namespace triage::parsers {
 // "Trojan Source"). A tab becomes a blank; bytes that are no UTF-8 become U+FFFD. A line feed stays where keep_lines says so.
 std::string visible(std::string_view text, bool keep_lines = false);
 
+// The same of the first bytes, at most so many; "..." stands where something was left out.
+std::string visible_head(std::string_view text, std::size_t most);
+
 }  // namespace triage::parsers

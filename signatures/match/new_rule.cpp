@@ -28,21 +28,13 @@ struct Hole {
   std::string name, type, pattern;
 };
 
-// The first character of valid UTF-8.
-std::string_view first_character(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text.front());
-  return text.substr(0, lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4);
-}
-
 // Of more than one byte, and would steer a terminal (right-to-left marks, C1 controls).
 bool steers(std::string_view character) { return character.size() > 1 && parsers::visible(character) == "?"; }
 
 // "\u202e". Such characters have two or three bytes.
 std::string escaped_character(std::string_view character) {
-  unsigned code = static_cast<unsigned char>(character[0]) & (character.size() == 2 ? 0x1fU : 0x0fU);
-  for (const char c : character.substr(1)) code = code << 6 | (static_cast<unsigned char>(c) & 0x3fU);
   char text[8];
-  std::snprintf(text, sizeof text, "\\u%04x", code & 0xffffU);
+  std::snprintf(text, sizeof text, "\\u%04x", parsers::code_point(character) & 0xffffU);
   return text;
 }
 
@@ -51,8 +43,8 @@ std::string escaped_character(std::string_view character) {
 std::string quoted(std::string_view text) {
   const bool escapes = text.find('\t') != std::string_view::npos || parsers::visible(text) != text;
   std::string out(1, escapes ? '"' : '\'');
-  for (; !text.empty(); text.remove_prefix(first_character(text).size())) {
-    const std::string_view character = first_character(text);
+  for (; !text.empty(); text.remove_prefix(parsers::first_character(text).size())) {
+    const std::string_view character = parsers::first_character(text);
     const char c = character.front();
     if (c == '\t') out += "\\t";
     if (is_control(c)) continue;
@@ -75,7 +67,7 @@ class Skeleton {
  private:
   void step() {
     const char before = at_ == 0 ? ' ' : in_[at_ - 1];
-    if (const std::string_view character = first_character(in_.substr(at_)); steers(character)) {
+    if (const std::string_view character = parsers::first_character(in_.substr(at_)); steers(character)) {
       pattern_ += ".{" + std::to_string(character.size()) + "}";
       at_ += character.size();
       return;
@@ -156,10 +148,8 @@ std::string new_rule(std::string_view line) {
   parsers::Line whole;
   whole.text = line.substr(0, line.find('\n'));
   parsers::Peeler peeler(kYear);
-  std::string_view part = parsers::trim(peeler.peel(whole).message);
-  std::size_t bytes = std::min(part.size(), kMessageBytes);
-  while (bytes > 0 && bytes < part.size() && (static_cast<unsigned char>(part[bytes]) & 0xC0) == 0x80) --bytes;   // not within a character
-  const std::string message = parsers::repair_utf8(part.substr(0, bytes));
+  const std::string_view part = parsers::trim(peeler.peel(whole).message);
+  const std::string message = parsers::repair_utf8(parsers::whole_head(part, kMessageBytes));
   const Skeleton skeleton(message);
   std::string captures;
   for (const Hole& hole : skeleton.holes()) captures += (captures.empty() ? "" : ", ") + hole.name + ": " + hole.type;

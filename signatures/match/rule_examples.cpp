@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 #include <variant>
 
 #include "parsers/base/text.hpp"
 #include "parsers/events/event_reader.hpp"
+#include "signatures/match/blame.hpp"
 #include "signatures/match/capture.hpp"
 #include "signatures/match/rule_reader.hpp"
 
@@ -91,7 +91,7 @@ bool reads_blocks(const std::string& parser) {
   return std::any_of(readers.begin(), readers.end(), [&](const auto& reader) { return reader->name() == parser; });
 }
 
-// A user's rule that silences shipped ones hides failures: told once, at that rule.
+// A user's rule that silences shipped ones hides failures: told at that rule.
 class Silencers {
  public:
   explicit Silencers(const SignatureSet& set) {
@@ -103,28 +103,23 @@ class Silencers {
     for (const std::string& id : silence.by) {
       const auto user = users_.find(id);
       if (user == users_.end()) continue;
-      By& by = by_.try_emplace(user->second, By{silenced.id, example, {}}).first->second;
-      by.rules.insert(silenced.id);
+      add_blame(blamed_, *user->second, silenced, example);
       return true;
     }
     return false;
   }
   void tell(std::vector<Error>& out) const {
-    for (const auto& [rule, by] : by_)
-      out.push_back(Error(ErrorCode::conflict, rule_name(*rule) + ": it silences an example of '" + by.first + "'" +
-                                                   (by.rules.size() > 1 ? " and some of " + std::to_string(by.rules.size() - 1) + " more shipped rules" : ""))
+    for (const auto& [rule, blame] : blamed_)
+      out.push_back(Error(ErrorCode::conflict, rule_name(*rule) + ": it silences an example of '" + blame.first->id + "'" +
+                                                   (blame.more() > 0 ? " and some of " + std::to_string(blame.more()) + " more shipped rules" : ""))
                         .at(rule->place)
-                        .because(by.example)
+                        .because(blame.example)
                         .help("advice silences all rules of its line, handled the roots: make the pattern stricter, or disable what is not wanted"));
   }
 
  private:
-  struct By {
-    std::string first, example;
-    std::set<std::string> rules;
-  };
   std::map<std::string, const Signature*, std::less<>> users_;
-  std::map<const Signature*, By> by_;
+  Blames blamed_;
 };
 
 }  // namespace

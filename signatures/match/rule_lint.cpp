@@ -11,6 +11,7 @@
 #include "parsers/base/error_text.hpp"
 #include "parsers/base/text.hpp"
 #include "signatures/match/background.hpp"
+#include "signatures/match/blame.hpp"
 #include "signatures/match/capture.hpp"
 #include "signatures/match/literal.hpp"
 #include "signatures/match/rule_reader.hpp"
@@ -173,28 +174,19 @@ class Linter {
     return rule && fires_as_written(*rule) && !twins_.contains(rule);
   }
 
-  // What a user's rule also fires on: the first shipped rule, its example's line, and all of them.
-  struct Blame {
-    const Signature* first = nullptr;
-    std::string line;
-    std::set<const Signature*> rules;
-  };
-
   // A user's rule, often one over a shipped rule whose guards it left out, that fires on what a shipped rule is for: the fault is told at the
   // user's rule, since that is the one to change.
   bool blamed_on_user(const Signature& rule, const Signature* other, const std::string& line) {
     if (!is_shipped(rule) || !other || is_shipped(*other)) return false;
-    Blame& blame = blamed_.try_emplace(other, Blame{&rule, line, {}}).first->second;
-    blame.rules.insert(&rule);
+    add_blame(blamed_, *other, rule, line);
     return true;
   }
 
-  // Once a rule, however many shipped ones it meets.
   void tell_blamed() {
     for (const auto& [rule, blame] : blamed_) {
-      const std::string more = blame.rules.size() > 1 ? " and on some of " + std::to_string(blame.rules.size() - 1) + " more" : "";
+      const std::string more = blame.more() > 0 ? " and on some of " + std::to_string(blame.more()) + " more" : "";
       fault(*rule, "it also fires on an example of the shipped rule '" + blame.first->id + "'" + more,
-            "add an 'unless' (a rule that replaces a shipped one needs its guards, too), make the pattern stricter, or disable '" + blame.first->id + "'", blame.line);
+            "add an 'unless' (a rule that replaces a shipped one needs its guards, too), make the pattern stricter, or disable '" + blame.first->id + "'", blame.example);
     }
   }
 
@@ -248,7 +240,7 @@ class Linter {
   std::span<const Signature> rules_;
   TrialBudget& budget_;
   bool complete_;
-  std::map<const Signature*, Blame> blamed_;
+  Blames blamed_;
   std::set<const Signature*> twins_;   // of a rule before them
   std::map<std::string, const Signature*, std::less<>> by_id_;
   std::vector<Error> out_;

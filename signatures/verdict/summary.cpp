@@ -58,9 +58,8 @@ std::string of_text(parsers::Bytes part, parsers::Bytes whole) {
 
 std::string cut(std::string_view words) {
   words = parsers::trim(words);
-  std::string out(words.substr(0, 160));
-  if (words.size() > 160) out += "...";
-  return out;
+  const std::string_view head = parsers::whole_head(words, 160);
+  return std::string(head) + (head.size() < words.size() ? "..." : "");
 }
 
 // The first line of `text` that is not blank.
